@@ -323,9 +323,9 @@ def _skipping(rows: SkippedRows, node: int) -> Callable[[int, pa.RecordBatch, st
 
 
 def _keeping_late(late: Sequence[LateRows]) -> Late:
-    def keep(index: int, rows: pa.RecordBatch, epoch: Epoch) -> None:
-        if rows.num_rows:
-            late[index].add(rows, epoch)
+    def keep(index: int, changes: Changes, epoch: Epoch) -> None:
+        if len(changes):
+            late[index].add(changes, epoch)
 
     return keep
 

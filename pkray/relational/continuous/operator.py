@@ -67,7 +67,7 @@ class Epoch:
     ends: bool = False
 
 
-Late: TypeAlias = Callable[[int, pa.RecordBatch, Epoch], None]
+Late: TypeAlias = Callable[[int, Changes, Epoch], None]
 RowsOf: TypeAlias = Callable[[Source], SourceRows | None]
 
 
@@ -76,8 +76,8 @@ def no_rows(source: Source) -> SourceRows | None:
     return None
 
 
-def forgotten(index: int, rows: pa.RecordBatch, epoch: Epoch) -> None:
-    """Forget late rows."""
+def forgotten(index: int, changes: Changes, epoch: Epoch) -> None:
+    """Forget late changes."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +93,8 @@ class Context:
         rows_of: gives the rows of a source by key; None where it has none to give.
         skip: takes the epoch, a row that cannot be computed and why, and leaves the row out; None:
             such a row stops the query.
-        late: takes, of an input by its index, added rows that come after the watermark has passed
-            them, and leaves them out.
+        late: takes, of an input by its index, changes that come after the watermark has passed
+            their rows, and are left out.
     """
 
     mode: ChangelogMode

@@ -12,9 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.relational.continuous.operators.windows.event_time import tick
-from pkray.relational.continuous.queries.late_rows import late_name
+from pkray.relational.continuous.queries.late_rows import ADDED, late_name
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (
@@ -51,7 +52,8 @@ class EventTime:
 
     Attributes:
         watermarks: of the operators that judge lateness, by number: microseconds.
-        late: rows of their inputs that came late until then, by the state that keeps them.
+        late: rows of their inputs that came late until then, as `late_until` gives them, by the
+            state that keeps them.
         unknown: whether later rows may have come late, which are not written down yet.
     """
 
@@ -61,7 +63,7 @@ class EventTime:
 
     def said(self) -> Iterator[str]:
         """Say what is left out of a comparison."""
-        count = sum(rows.num_rows for rows in self.late.values())
+        count = sum(pc.sum(rows.column(ADDED)).as_py() or 0 for rows in self.late.values())
         if count:
             yield f"{count} rows that came late were left out"
         if self.unknown:
@@ -99,10 +101,22 @@ def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
 
 
 def _without(node: Node, late: pa.Table | None) -> Node:
-    """Take late rows out, each once."""
+    """Take late rows out, each once; put back those that were taken back late."""
     if late is None or not late.num_rows:
         return node
-    rows = Scan(ArrowSource("late rows", late.cast(node.fields.arrow)))
+    schema = node.fields.arrow
+    added, removed = (
+        Scan(ArrowSource("late rows", late.filter(chosen).drop_columns([ADDED]).cast(schema)))
+        for chosen in (late.column(ADDED), pc.invert(late.column(ADDED)))
+    )
+    if not removed.source.row_count():
+        return _less(node, added)
+    return SetOperation(
+        _less(node, _less(added, removed)), _less(removed, added), SetKind.UNION, True
+    )
+
+
+def _less(node: Node, rows: Node) -> Node:
     return SetOperation(node, rows, SetKind.EXCEPT, True)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.format.data_file import DataFileMeta
+from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.queries.log import Checkpoint
 from pkray.relational.continuous.state.encoding import encoded
@@ -30,12 +31,13 @@ LATE_COLUMNS = pa.schema(
         ("window_start", pa.timestamp("us")),
         ("window_end", pa.timestamp("us")),
         ("row", pa.string()),
+        ("kind", pa.string()),
     ]
 )
 PREFIX = "late_"
-EPOCH, WATERMARK = "_epoch", "_watermark"
-"""The columns before those of the rows: the epoch in which a row came, and the watermark of its
-beginning in microseconds."""
+EPOCH, WATERMARK, ADDED = "_epoch", "_watermark", "_added"
+"""The columns before those of the rows: the epoch in which a row came, the watermark of its
+beginning in microseconds, and whether it was added, not taken back."""
 
 
 def late_name(number: int, index: int) -> str:
@@ -45,15 +47,15 @@ def late_name(number: int, index: int) -> str:
 
 def late_spec(fields: Fields) -> StateSpec:
     """Describe the state of the late rows of one input of an operator."""
-    columns = [pa.field(EPOCH, pa.int64()), pa.field(WATERMARK, pa.int64()), *fields.arrow]
-    return StateSpec(pa.schema(columns))
+    own = [(EPOCH, pa.int64()), (WATERMARK, pa.int64()), (ADDED, pa.bool_())]
+    return StateSpec(pa.schema([*(pa.field(*each) for each in own), *fields.arrow]))
 
 
 class LateRows:
     """Collects the late rows of one input of an operator; they are kept with the query's states.
 
     Attributes:
-        count: rows so far.
+        count: added rows so far.
     """
 
     def __init__(self, state: State) -> None:
@@ -62,22 +64,25 @@ class LateRows:
         self._first = self._number = state.worker << 40  # other than those of other workers
         self.count = 0
 
-    def add(self, rows: pa.RecordBatch, epoch: Epoch) -> None:
-        """Keep rows.
+    def add(self, changes: Changes, epoch: Epoch) -> None:
+        """Keep changes; what is added and taken back at once was never there.
 
         Args:
-            rows: of the columns of the input, in windows each with the one that it missed.
+            changes: of the columns of the input, in windows each with the one that it missed.
         """
-        count = rows.num_rows
+        changes = netted(changes, None)
+        count = len(changes)
         if epoch.number != self._epoch:
             self._epoch, self._number = epoch.number, self._first
         numbers = pa.array(np.arange(self._number, self._number + count))
         epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), count)
         watermarks = pa.repeat(pa.scalar(epoch.watermark, pa.int64()), count)
+        added = pa.array(changes.adds)
         self._state.now = epoch.time
-        self._state.put(encoded([epochs, numbers]), [epochs, watermarks, *rows.columns])
+        values = [epochs, watermarks, added, *changes.rows.columns]
+        self._state.put(encoded([epochs, numbers]), values)
         self._number += count
-        self.count += count
+        self.count += int(changes.adds.sum())
 
 
 def missed_windows(roots: Sequence[Node]) -> dict[str, tuple[str, str]]:
@@ -103,7 +108,7 @@ def shown_late(name: str, rows: pa.Table, window: tuple[str, str] | None) -> pa.
         rows: as `kept_late` gives them.
         window: the columns of the bounds of the window that each missed.
     """
-    values = rows.drop_columns([EPOCH, WATERMARK]).to_pylist()
+    values = rows.drop_columns([EPOCH, WATERMARK, ADDED]).to_pylist()
     said = [json.dumps(value, default=str, ensure_ascii=False) for value in values]
     node = int(name.removeprefix(PREFIX).partition("_")[0])
     none = pa.nulls(rows.num_rows, pa.timestamp("us"))
@@ -114,6 +119,7 @@ def shown_late(name: str, rows: pa.Table, window: tuple[str, str] | None) -> pa.
         rows.column(WATERMARK),
         *bounds,
         pa.array(said, pa.string()),
+        pc.if_else(rows.column(ADDED), "+I", "-D"),
     ]
     return pa.table(columns, names=LATE_COLUMNS.names).cast(LATE_COLUMNS)
 
@@ -143,7 +149,7 @@ def _shares(checkpoint: Checkpoint, name: str) -> dict[int, tuple[DataFileMeta, 
 
 
 def late_until(rows: pa.Table, epoch: int | None) -> pa.Table:
-    """Give the late rows of the epochs up to one, with the columns of the operator's input."""
+    """Give the late rows of the epochs up to one: `ADDED`, and the columns of the input."""
     if epoch is not None:
         rows = rows.filter(pc.less_equal(rows.column(EPOCH), epoch))
     return rows.drop_columns([EPOCH, WATERMARK])

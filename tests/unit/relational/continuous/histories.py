@@ -113,9 +113,8 @@ class Continuous:
         return self.run(is_last=True)
 
     def late_rows(self) -> list[Row]:
-        """List the rows that were left out as late: their columns after epoch and watermark."""
-        late = [state for name, state in self.states.items() if name.startswith("late_")]
-        return [row[3:] for each in late for batch in each.batches() for row in rows_of(batch)]
+        """List the added rows that were left out as late."""
+        return [row for name in self.late for row in self.late_of(name)]
 
     def held_rows(self) -> int:
         """Count the rows of all states but those of late rows."""
@@ -157,9 +156,10 @@ class Continuous:
         return {name: each for name, each in self.states.items() if name.startswith("late_")}
 
     def late_of(self, name: str) -> list[Row]:
-        """List late rows of an input of an operator, by the name of their state."""
+        """List added late rows of an input of an operator, by the name of their state."""
         tables = [pa.Table.from_batches([batch]) for batch in self.late[name].batches()]
-        return [row for each in tables for row in rows_of(each.drop_columns(_OF_LATE))]
+        added = [each.filter(each.column("_added")) for each in tables]
+        return [row for each in added for row in rows_of(each.drop_columns(_OF_LATE))]
 
     def kept_rows(self) -> dict[str, int]:
         """Count the rows of each state that has any, but for late ones."""
@@ -199,7 +199,7 @@ class Continuous:
         assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
 
 
-_OF_LATE = ["_key", "_epoch", "_watermark"]
+_OF_LATE = ["_key", "_epoch", "_watermark", "_added"]
 """What is kept of late rows beside their columns."""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.continuous.changes import Changes, netted, take
+from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.ordering import concat_rows
 from pkray.relational.continuous.operators.windows.event_time import micros
@@ -111,8 +111,7 @@ class NearSide:
         times = micros(changes.column(self._input_name(self.spec.time, changes)))
         late = np.zeros(len(times), bool) if epoch.watermark is None else times <= epoch.watermark
         if late.any():
-            left_out = netted(changes.where(late), None)
-            self._context.late(self.spec.index, left_out.where(left_out.adds).rows, epoch)
+            self._context.late(self.spec.index, changes.where(late), epoch)
         numbers = np.flatnonzero(~late)
         changes, times = changes.take(numbers), times[numbers]
         rows = batch_of(changes.rows.columns, self.spec.fields.arrow, len(changes))

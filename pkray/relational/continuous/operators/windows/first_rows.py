@@ -59,7 +59,7 @@ class FirstRows(Operator):
             return
         times = micros(changes.column(self.node.order_by))
         late = np.zeros(len(times), bool) if epoch.watermark is None else times <= epoch.watermark
-        self.context.late(0, changes.where(late).rows, epoch)
+        self.context.late(0, changes.where(late), epoch)
         kept = np.flatnonzero(~late)
         rows, times = take(changes.rows, kept), times[kept]
         keys = encoded(self._columns(rows), len(kept)).dictionary_encode()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.continuous.changes import Changes, netted, take
+from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
@@ -54,8 +54,7 @@ class HeldWindows:
         ends = micros(changes.column(self._end))
         late = passed(ends, epoch.watermark, self._tick)
         if late.any():
-            left_out = netted(changes.where(late), None)
-            self._context.late(self._index, left_out.where(left_out.adds).rows, epoch)
+            self._context.late(self._index, changes.where(late), epoch)
             changes, ends = changes.where(~late), ends[~late]
         if self._appends:
             arrivals = pa.repeat(pa.scalar(epoch.arrival, pa.int64()), len(changes))

@@ -291,7 +291,7 @@ class Sessions(Operator):
         parts = Parts.of_changes(changes, self.node.partition_by)
         late = self._late(changes, times, parts, epoch)
         if late.any():
-            self.context.late(0, changes.where(late & changes.adds).rows, epoch)
+            self.context.late(0, changes.where(late), epoch)
             kept = np.flatnonzero(~late)
             changes, times, arrivals = changes.take(kept), times[kept], arrivals[kept]
             parts = Parts(parts.of_row[kept], parts.keys)

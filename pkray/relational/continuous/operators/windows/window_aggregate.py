@@ -44,7 +44,7 @@ class WindowAggregate(Operator):
             return changes
         late = passed(micros(changes.column(self._open.end)), epoch.watermark, self._tick)
         if late.any():
-            self.context.late(0, changes.where(late & changes.adds).rows, epoch)
+            self.context.late(0, changes.where(late), epoch)
         return changes.where(~late)
 
     def _fired(self, until: int, epoch: Epoch) -> Changes:
