@@ -1,0 +1,128 @@
+"""What waits for event time, against what does not.
+
+    python tests/benchmarks/bench_windows.py [--rows 2000000] [--runs 3] [--only temporal,...]
+
+`temporal`: a temporal join against a twentieth as many keys with 10 versions each, in rows per
+processor second against the lookup join of the same rows, versions and epochs. Each measurement
+runs in a process of its own, in turn; figures are medians of runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import Measured, in_own_process, measure, report, warm_up
+
+EPOCH, KEYS, VERSIONS = 100_000, 20, 10
+JOINED = "SELECT id, price * rate AS total FROM l {} JOIN r FOR SYSTEM_TIME AS OF l.at ON l.k = r.k"
+LEFT = {"id": "BIGINT", "k": "BIGINT", "price": "BIGINT", "at": "TIMESTAMP(3)"}
+RIGHT = {"k": "BIGINT", "rate": "BIGINT", "since": "TIMESTAMP(3)"}
+
+
+def versioned(rows: int) -> Iterator[tuple[pa.Table, pa.Table]]:
+    """Give epochs of left rows and versions, in the order of their times."""
+    random = np.random.default_rng(7)
+    epochs = max(rows // EPOCH, 1)
+    size, keys = rows // epochs, rows // KEYS
+    changes = keys * VERSIONS // epochs
+    for epoch in range(epochs):
+        left = np.sort(random.integers(0, 1_000_000, size)) + 1_000_000 * epoch
+        right = np.sort(random.integers(0, 1_000_000, changes)) + 1_000_000 * epoch
+        yield (
+            pa.table(
+                {
+                    "id": np.arange(size) + epoch * size,
+                    "k": random.integers(0, keys, size),
+                    "price": random.integers(0, 1000, size),
+                    "at": pa.array(left, pa.timestamp("ms")),
+                }
+            ),
+            pa.table(
+                {
+                    "k": (np.arange(changes) * 7 + epoch * changes) % keys,
+                    "rate": random.integers(0, 1000, changes),
+                    "since": pa.array(right, pa.timestamp("ms")),
+                }
+            ),
+        )
+
+
+def joined(by_event_time: bool) -> Callable[[int], Measured]:
+    """Measure a join with versions, or with the newest ones."""
+
+    def run(rows: int) -> Measured:
+        from pkray.relational import changelog, query
+
+        marks = (("at", "at"), ("since", "since")) if by_event_time else (None, None)
+        left = changelog(LEFT, name="l", watermark=marks[0])
+        right = changelog(RIGHT, name="r", mode="upsert", primary_key=["k"], watermark=marks[1])
+        epochs = list(versioned(rows))
+        with query(JOINED.format(""), l=left, r=right).stream(encoding="append") as stream:
+
+            def work() -> int:
+                count = 0
+                for rows_of_epoch, versions in epochs:
+                    right.push(versions)
+                    left.push(rows_of_epoch)
+                    while (batch := stream.poll()) is not None:
+                        count += batch.num_rows
+                return count
+
+            return measure(work)
+
+    return run
+
+
+RUNS: dict[str, Callable[[int], Measured]] = {
+    "temporal": joined(True),
+    "temporal plain": joined(False),
+}
+
+
+def temporal(rows: int, runs: int) -> None:
+    mine, plain = medians(["temporal", "temporal plain"], rows, runs)
+    print(
+        f"temporal join of {rows:,} rows with {VERSIONS} versions of {rows // KEYS:,} keys: "
+        f"{rows / mine / 1e6:.2f}M rows/cpu-s, the lookup join {rows / plain / 1e6:.2f}M: "
+        f"{plain / mine:.2f} of it (goal 0.5)"
+    )
+
+
+PARTS = {"temporal": temporal}
+
+
+def medians(names: Sequence[str], rows: int, runs: int) -> list[float]:
+    """Measure in turn; give the median processor seconds of each."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name in names:
+            measured = in_own_process(__file__, "--rows", str(rows), "--run", name)
+            found[name].append(measured.cpu_seconds)
+    return [statistics.median(found[name]) for name in names]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=2_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", default=",".join(PARTS), help="which measurements, with commas")
+    parser.add_argument("--run", choices=RUNS, help="one run, as a process of its own")
+    arguments = parser.parse_args()
+    if arguments.run:
+        warm_up("pkray.relational")
+        report(RUNS[arguments.run](arguments.rows))
+        return
+    for name in arguments.only.split(","):
+        PARTS[name](arguments.rows, arguments.runs)
+
+
+if __name__ == "__main__":
+    main()
