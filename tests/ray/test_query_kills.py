@@ -74,7 +74,8 @@ def owner_of(catalog: pkray.Catalog, name: str, number: int) -> int:
 
 
 VICTIMS: dict[str, Callable[[Any, pkray.Catalog, int], int]] = {
-    "the query": lambda query, catalog, number: int(query.status()["process"]),
+    "the query": lambda query, catalog, number: int(query.status()["processes"][0]),
+    "a worker of operators": lambda query, catalog, number: int(query.status()["processes"][1]),
     "an owner of the source": lambda query, catalog, number: owner_of(catalog, "default.t", number),
     "an owner of the result": lambda query, catalog, number: owner_of(catalog, "default.r", number),
     "the coordinator of the result": lambda query, catalog, number: int(
@@ -103,6 +104,7 @@ def check_killed(
 ) -> list[str]:
     """Kill a process at random moments of epochs; list what is wrong afterwards."""
     chance = random.Random(seed)
+    catalog.sql("SET 'query.parallelism' = '2'")
     query = catalog.sql(QUERY).materialize(
         "default.r", options={"changelog-producer": "lookup", "bucket": "1"}
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +17,19 @@ from pkray.schema.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 SIGNS = np.array([1, -1, 1, -1], np.int64)
 """What a change of each kind does to the number of its row."""
+
+
+class Order(StrEnum):
+    """How the changes of a key follow one another.
+
+    ``KEPT``: as they happened. ``REPLACING``: too, but a row that is added may replace one that was
+    there before, which nothing says. ``MOVING``: the new row may come before the old one goes;
+    retractions have whole rows then.
+    """
+
+    KEPT = "kept"
+    REPLACING = "replacing"
+    MOVING = "moving"
 
 
 @dataclass(frozen=True)
@@ -120,7 +134,7 @@ def interleaved(fields: Fields, parts: Sequence[tuple[Changes, np.ndarray]]) -> 
     return joined if bool((order[1:] > order[:-1]).all()) else joined.take(order)
 
 
-def netted(changes: Changes, key: Sequence[str] | None, *, in_order: bool = True) -> Changes:
+def netted(changes: Changes, key: Sequence[str] | None, order: Order = Order.KEPT) -> Changes:
     """Leave the net change of each key, or of each row where there is no key.
 
     By key: the first row that is retracted and the last that is added; nothing where both are
@@ -129,14 +143,13 @@ def netted(changes: Changes, key: Sequence[str] | None, *, in_order: bool = True
     retraction stands right before its addition, where the last change of the key was.
 
     Args:
-        in_order: whether the changes of a key come in the order in which they happened. Otherwise a
-            key's new row may come before its old one goes; retractions have whole rows then.
+        order: how the changes of a key follow one another.
     """
     if len(changes) < 2:
         return changes
     if key is None:
         return _netted_rows(changes)
-    return _netted_keys(changes, key, in_order)
+    return _netted_keys(changes, key, order)
 
 
 def _netted_rows(changes: Changes) -> Changes:
@@ -158,7 +171,7 @@ def _netted_rows(changes: Changes) -> Changes:
     return changes.take(np.sort(order[kept]))
 
 
-def _netted_keys(changes: Changes, key: Sequence[str], in_order: bool) -> Changes:
+def _netted_keys(changes: Changes, key: Sequence[str], order: Order) -> Changes:
     distinct = codes(changes.columns(key), len(changes))
     if distinct.count == len(changes):
         return changes
@@ -169,10 +182,11 @@ def _netted_keys(changes: Changes, key: Sequence[str], in_order: bool) -> Change
     first[groups[::-1]] = rows[::-1]  # the first change of each key
     last = np.full(count, -1)
     last[groups] = rows
-    if not in_order and bool((adds[first] & ~adds[last]).any()):
+    if order is Order.MOVING and bool((adds[first] & ~adds[last]).any()):
         left = _netted_rows(changes)
-        return _netted_keys(left.take(np.argsort(left.adds, kind="stable")), key, True)
-    before = np.where(adds[first], -1, first)
+        return _netted_keys(left.take(np.argsort(left.adds, kind="stable")), key, Order.KEPT)
+    gone = last if order is Order.REPLACING else np.full(count, -1)
+    before = np.where(adds[first], np.where(adds[last], -1, gone), first)
     after = np.where(adds[last], last, -1)
     whole = codes(changes.rows.columns, len(changes)).of_row
     both = (before >= 0) & (after >= 0)
@@ -181,11 +195,11 @@ def _netted_keys(changes: Changes, key: Sequence[str], in_order: bool) -> Change
     places = np.concatenate([last[kept] * 2, last[kept] * 2 + 1])
     chosen = np.concatenate([before[kept], after[kept]])
     there = chosen >= 0
-    order = np.argsort(places[there], kind="stable")
-    numbers = chosen[there][order]
+    sorted_places = np.argsort(places[there], kind="stable")
+    numbers = chosen[there][sorted_places]
     result = changes.take(numbers)
     kinds = result.kinds.copy()
-    paired = np.concatenate([both[kept], both[kept]])[there][order]
+    paired = np.concatenate([both[kept], both[kept]])[there][sorted_places]
     follows = np.flatnonzero(paired & result.adds)
     kinds[follows] = np.where(
         (kinds[follows - 1] == UPDATE_BEFORE) | (kinds[follows] == UPDATE_AFTER),

@@ -324,8 +324,8 @@ class Run:
 
     def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
         fields = self.plan.roots[place].fields
-        key, in_order = self.share.net_keys[place], self.share.in_order[place]
-        net = netted(concatenated(fields, parts), key, in_order=in_order)
+        key, order = self.share.net_keys[place], self.share.orders[place]
+        net = netted(concatenated(fields, parts), key, order)
         if len(net):
             self._outlets[place].give(net, epoch)
 

@@ -14,7 +14,7 @@ from functools import singledispatch
 from typing import TypeAlias
 
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, WindowCall
-from pkray.relational.plan.keys import upsert_keys
+from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
@@ -154,7 +154,21 @@ def is_numbered(node: Node) -> bool:
     """Whether a node tells of rows number by number: a row may come under one number before it
     goes under another, so that its key alone does not say which row an update takes away.
     """
-    return isinstance(node, TopN) and node.rank_name is not None
+    match node:
+        case TopN():
+            told = node.rank_name is not None or node.start > 1
+            return told and _key_of(node) != {*node.partition_by}
+        case Deduplicate():
+            return _key_of(node) != {*node.keys}
+        case Limit():
+            return node.offset > 0
+    return False
+
+
+def _key_of(node: Node) -> set[str] | None:
+    """Give the key by which the changes of a node are followed."""
+    key = best_key(node, upsert_keys(node))
+    return None if key is None else {*key}
 
 
 def moves_rows(node: Node) -> bool:

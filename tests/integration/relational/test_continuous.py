@@ -587,3 +587,15 @@ def test_ranks_without_a_partition_run_with_a_warning(catalog, put):
     query.wait({"default.t": put({1: 5}, 2)})
     assert content(catalog) == Counter([(1, 1), (3, 2)])
     assert query.verify().equal
+
+
+def test_a_row_that_is_updated_and_deleted_in_one_epoch_is_gone(catalog):
+    table = catalog.create_table("default.t", [("k", "INT"), ("v", "INT")], ["k"])
+    query = catalog.sql("SELECT k, v FROM t").materialize("default.r")
+    query.wait({"default.t": table.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 2}]).id})
+    query.stop()
+    table.upsert([{"k": 1, "v": 5}])
+    last = table.delete([{"k": 1}])
+    query.resume().wait({"default.t": last.id})
+    assert content(catalog) == Counter([(2, 2)])
+    assert query.verify().equal

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.changes import Changes, Order, concatenated, netted
 from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.feeds.table_rows import TableRows
@@ -23,7 +23,7 @@ from pkray.relational.continuous.state.states import Files, States
 from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import Node, Normalize, Scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.table import TableSource
 
@@ -126,8 +126,8 @@ class Share:
         self.graph.go_on_at(assigned.watermarks)
         self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)
         self.net_keys = [_net_key(root) for root in plan.roots]
-        self.in_order = [
-            not before and not any(map(moves_rows, root.walk()))
+        self.orders = [
+            _order(root, before=before)
             for root, before in zip(plan.roots, plan.before, strict=True)
         ]
         for name, shares in sorted(assigned.to_deal.items()):
@@ -173,8 +173,8 @@ class Share:
         if self.peers.is_alone:
             return made
         own = [
-            netted(each, key, in_order=ordered)
-            for each, key, ordered in zip(made, self.net_keys, self.in_order, strict=True)
+            netted(each, key, order)
+            for each, key, order in zip(made, self.net_keys, self.orders, strict=True)
         ]
         told = self.peers.gather(own)
         fields = [root.fields for root in self.plan.roots]
@@ -244,6 +244,24 @@ def _sum(name: str, one: Any, other: Any) -> Any:
     if isinstance(one, float):
         return round(one + other, 6)
     return one + other if isinstance(one, int) and name != "id" else one
+
+
+def _order(root: Node, *, before: bool) -> Order:
+    """Say how the changes of a key follow one another at a root.
+
+    Args:
+        before: whether rows before updates are told.
+    """
+    if before or any(map(moves_rows, root.walk())):
+        return Order.MOVING
+    return Order.REPLACING if _replaces(root) else Order.KEPT
+
+
+def _replaces(node: Node) -> bool:
+    """Whether rows that are added may replace others, as nothing completes an upsert source."""
+    if isinstance(node, Scan):
+        return node.source.mode == "upsert"
+    return not isinstance(node, Normalize) and any(map(_replaces, node.inputs))
 
 
 def _net_key(root: Node) -> tuple[str, ...] | None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.continuous.changes import Changes, netted
+from pkray.relational.continuous.changes import Changes, Order, netted
 from tests.unit.relational.continuous.histories import kinds_of
 
 INSERT, BEFORE, AFTER, DELETE = range(4)
@@ -26,8 +26,13 @@ def test_a_row_that_comes_and_goes_is_no_change() -> None:
 
 def test_a_new_row_may_come_before_the_old_one_of_its_key_goes() -> None:
     given = changes((INSERT, 1, 2), (INSERT, 2, 5), (DELETE, 1, 1))
-    assert kinds_of(netted(given, ["id"], in_order=False)) == [
+    assert kinds_of(netted(given, ["id"], Order.MOVING)) == [
         ("-D", (1, 1)),
         ("+I", (1, 2)),
         ("+I", (2, 5)),
     ]
+
+
+def test_a_row_that_replaced_another_and_goes_takes_that_away() -> None:
+    given = changes((INSERT, 1, 2), (DELETE, 1, 2))
+    assert kinds_of(netted(given, ["id"], Order.REPLACING)) == [("-D", (1, 2))]

@@ -23,6 +23,7 @@ QUERIES = {
     "top": "SELECT k, v FROM "
     "(SELECT k, v, ROW_NUMBER() OVER (ORDER BY v DESC, k) AS n FROM t) WHERE n <= 3",
     "first": "SELECT k, v FROM t ORDER BY v, k LIMIT 4",
+    "after the first": "SELECT k, v FROM t ORDER BY v, k LIMIT 3 OFFSET 1",
     "joined ranks": "SELECT a.k, a.place, b.v FROM "
     "(SELECT k, RANK() OVER (ORDER BY v DESC) AS place FROM t) a JOIN t b ON a.k = b.k",
     "joined numbers": "SELECT a.k, a.n, b.v FROM (SELECT k, n FROM (SELECT k, ROW_NUMBER() OVER "
