@@ -31,6 +31,8 @@ LISTED_GROUPS, LISTED_WINDOWS, LISTED_MOST = 1 << 8, 1 << 6, 1 << 14
 """Groups are listed together until there are so many, or of so many windows; of one window there
 may be more, up to the last number."""
 _LIST = "groups"
+NEVER = -(1 << 62)
+"""A moment before all: nothing is due."""
 Moments: TypeAlias = Callable[[np.ndarray], np.ndarray]
 
 

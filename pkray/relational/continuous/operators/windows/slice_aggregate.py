@@ -14,7 +14,7 @@ from pkray.relational.continuous.operators.aggregates.accumulators import intege
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.merging import Numbers
 from pkray.relational.continuous.operators.windows.event_time import as_times, micros, tick
-from pkray.relational.continuous.operators.windows.open_groups import ROWS, OpenGroups
+from pkray.relational.continuous.operators.windows.open_groups import NEVER, ROWS, OpenGroups
 from pkray.relational.continuous.operators.windows.slice_sums import Cut, Together, put_together
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.local.batches import batch_of
@@ -54,9 +54,9 @@ class SliceAggregate(Operator):
             ends = micros(changes.column(self._open.end))
             if self._rows_until is not None and ends.min() <= self._rows_until:
                 self._rows = self._rows_until = None
-        if not epoch.ends or epoch.next_watermark is None:
+        if not epoch.ends:
             return Changes.none(self.node.fields)
-        until = epoch.next_watermark + self._tick
+        until = NEVER if epoch.next_watermark is None else epoch.next_watermark + self._tick
         made = self._fired(passed, until)
         self._forget(until, epoch)
         return made
@@ -65,11 +65,12 @@ class SliceAggregate(Operator):
         if not len(changes) or passed is None:
             return changes
         ends = micros(changes.column(self._open.end))
-        late = np.flatnonzero((self._cut.first_ends(ends) <= passed) & changes.adds)
+        late = np.flatnonzero(self._cut.first_ends(ends) <= passed)
         if len(late):
             rows, windows = self._cut.windows(ends[late], None, passed)
-            missed = changes.rows.take(pa.array(late[rows]))
-            self.context.late(0, self._with_bounds(missed, windows), epoch)
+            missed = changes.take(late[rows])
+            missed = missed.with_rows(self._with_bounds(missed.rows, windows))
+            self.context.late(0, missed, epoch)
         return changes.where(self._cut.last_ends(ends) > passed)
 
     def _with_bounds(self, rows: pa.RecordBatch, ends: np.ndarray) -> pa.RecordBatch:

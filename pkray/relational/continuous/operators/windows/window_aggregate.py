@@ -10,7 +10,12 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
-from pkray.relational.continuous.operators.windows.open_groups import ARRIVAL, ROWS, OpenGroups
+from pkray.relational.continuous.operators.windows.open_groups import (
+    ARRIVAL,
+    NEVER,
+    ROWS,
+    OpenGroups,
+)
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import is_windowed, window_bounds
@@ -35,9 +40,10 @@ class WindowAggregate(Operator):
         changes = self._in_time(inputs[0], epoch)
         if len(changes):
             self._open.take(changes, epoch)
-        if not epoch.ends or epoch.next_watermark is None:
+        if not epoch.ends:
             return Changes.none(self.node.fields)
-        return self._fired(epoch.next_watermark + self._tick, epoch)
+        until = NEVER if epoch.next_watermark is None else epoch.next_watermark + self._tick
+        return self._fired(until, epoch)
 
     def _in_time(self, changes: Changes, epoch: Epoch) -> Changes:
         if not len(changes) or epoch.watermark is None:

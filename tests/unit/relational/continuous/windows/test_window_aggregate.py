@@ -7,6 +7,7 @@ import pytest
 
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
+from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.operators.windows import slice_sums
 from pkray.relational.plan.nodes import Aggregate, Window, WindowKind
 from pkray.relational.plan.physical import to_logical
@@ -284,3 +285,15 @@ def test_windows_of_local_time_go_on_over_a_change_of_the_clocks() -> None:
         continuous.push("t", [{"ts": begin + dt.timedelta(minutes=minute), "k": "a"}])
     continuous.finish()
     continuous.check()
+
+
+@pytest.mark.parametrize("kind", ["tumble", "hop"])
+def test_groups_are_noted_before_there_is_a_watermark(kind: str) -> None:
+    query = opened(
+        f"SELECT window_end, COUNT(*) AS n FROM TABLE({ROWS[kind]}) "
+        "GROUP BY window_start, window_end"
+    )
+    sources = [stage for stage in query.graph.stages if isinstance(stage.operator, Watermarks)]
+    sources[0].operator.apply = lambda inputs, epoch: inputs[0]  # type: ignore[method-assign]
+    query.push("t", [row(1), row(2)])
+    assert [name for name in query.kept_rows() if name.endswith("windows")]
