@@ -116,6 +116,17 @@ def test_states_are_read_from_all_workers(catalog, change) -> None:
     assert rows.num_rows == content(catalog, "shop.result").total()
 
 
+def test_rows_begin_to_expire_in_the_states_of_all_workers(catalog, change) -> None:
+    catalog.sql("SET 'query.parallelism' = '3'")
+    query = catalog.sql(TOTALS).materialize("shop.result")
+    query.wait({"shop.orders": change()})
+    query.stop()
+    catalog.sql("SET 'table.exec.state.ttl' = '1 d'")
+    query = catalog.sql(TOTALS).materialize("shop.result")
+    query.wait({"shop.orders": change()})
+    assert query.verify().equal
+
+
 def test_another_plan_takes_over_from_several_workers(catalog, change) -> None:
     catalog.sql("SET 'query.parallelism' = '3'")
     query = catalog.sql(TOTALS).materialize("shop.result")

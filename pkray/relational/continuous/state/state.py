@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pkray.errors import TableExistsError
+from pkray.errors import SchemaError, TableExistsError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.bucket_lookup import BucketLookup
@@ -371,7 +371,12 @@ class State:
         if not self.ttl or WRITTEN in stored.names:
             return stored
         added = AddColumn(WRITTEN, "BIGINT")
-        return schemas.change([added], has_snapshots=lambda: True, clock=lambda: 0)
+        try:
+            return schemas.change([added], has_snapshots=lambda: True, clock=lambda: 0)
+        except SchemaError:
+            if WRITTEN not in schemas.latest().names:  # another worker added it
+                raise
+            return schemas.latest()
 
     def _table_schema(self, memory: int) -> TableSchema:
         fields = [pa.field(name, pa.binary(), nullable=False) for name in self._keys]
