@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 
 import pytest
@@ -73,14 +74,26 @@ def host_names() -> list[str]:
     return [each["name"] for each in named if each["name"].startswith("pkray-query-")]
 
 
+def reserved(resource: str) -> float:
+    """Say how much of something the cluster keeps free for actors; it tells so a little later."""
+    found, deadline = 0.0, time.monotonic() + 10
+    while not found and time.monotonic() < deadline:
+        found = ray.cluster_resources()[resource] - ray.available_resources()[resource]
+        time.sleep(0.2)
+    return found
+
+
 def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
-    ray_catalog.sql("SET 'query.parallelism' = '2'")
+    for key, value in {"parallelism": "2", "cpus": "1", "memory": "100 mb"}.items():
+        ray_catalog.sql(f"SET 'query.{key}' = '{value}'")
     query = ray_catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({number: number for number in range(40)})})
     status = query.status()
     assert status["workers"] == 2
     assert len(set(status["processes"])) == 2
     assert len(workers_of(query)) == 1
+    assert reserved("CPU") == 1
+    assert reserved("memory") == 100 << 20
     for place in (1, 0):
         os.kill(query.status()["processes"][place], signal.SIGKILL)
         query.wait({"default.t": put({100 + place: 3, 7: 8})}, timeout=60)

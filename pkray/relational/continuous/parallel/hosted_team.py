@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
 
+from pkray.errors import ServiceUnavailableError
 from pkray.relational.continuous.parallel.mailbox import Letter
 from pkray.relational.continuous.parallel.peers import Send
 from pkray.relational.continuous.parallel.team import Member, OpenShare, Team
@@ -94,6 +95,11 @@ class HostedTeams:
         self._team = Team(members, run, self._post.send)
         return self._team
 
+    def give_up(self) -> None:
+        """Wait no more for members that have not begun to work."""
+        if self._team is not None and not self._team.has_joined:
+            self._team.fail(ServiceUnavailableError("the query is stopped"))
+
     def deliver(self, letter: Letter) -> None:
         """Take in what a member sends to the first worker."""
         if self._team is not None:
@@ -114,6 +120,11 @@ class HostedQuery:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._worker, name)
+
+    def stop(self, seconds: float) -> bool:
+        """End it; false where that takes longer."""
+        self._teams.give_up()
+        return self._worker.stop(seconds)
 
     def deliver(self, letter: Letter) -> None:
         """Take in what another worker sends to the first one."""

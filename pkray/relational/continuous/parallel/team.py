@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from concurrent.futures import TimeoutError as LateError
+from concurrent.futures import FIRST_EXCEPTION, Future
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
+from queue import SimpleQueue
 from typing import Any, Protocol
 
 from pkray.errors import QueryFencedError, ServiceUnavailableError
@@ -17,6 +19,9 @@ from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.log import EpochRecord
 from pkray.relational.continuous.state.states import Files
 
+START_SECONDS = 120.0
+"""For how long the processes of members are waited for: they load their modules."""
+_LOOK_SECONDS = 1.0
 _END_SECONDS = 30.0
 """For how long the end of a run waits for each member to let go of what it holds."""
 
@@ -128,6 +133,7 @@ class Team:
         mailbox: of the first worker.
         nodes: what each operator of each member did so far.
         processes: ids of the members' processes.
+        has_joined: whether all members have begun to work.
 
     Args:
         members: in the order of their numbers, from 1.
@@ -140,10 +146,12 @@ class Team:
         self._run = run
         self._working: list[Future[Any]] = []
         self._error: Exception | None = None
+        self._failing = threading.Lock()
         self.mailbox = Mailbox(run)
         self.peers = Peers(0, len(members) + 1, send, self.mailbox)
         self.nodes: list[list[dict[str, Any]]] = []
         self.processes: list[int] = []
+        self.has_joined = False
 
     @property
     def workers(self) -> int:
@@ -151,9 +159,19 @@ class Team:
         return self.peers.count
 
     def join(self) -> None:
-        """Have all members take letters of this run."""
+        """Have all members take letters of this run.
+
+        Raises:
+            ServiceUnavailableError: one does not begin to work.
+        """
         self._start("join")
-        self.wait()
+        self._wait(
+            START_SECONDS,
+            f"not all of the {self.workers} workers of the query began to work within "
+            f"{START_SECONDS:.0f} s: see whether the cluster has free what query.cpus and "
+            "query.memory reserve",
+        )
+        self.has_joined = True
 
     def begin(self, assigned: Sequence[Assignment]) -> None:
         """Have all members open their shares; `wait` tells when they have."""
@@ -183,20 +201,28 @@ class Team:
             ServiceUnavailableError: one is not there, or takes too long.
             Exception: one failed; the first of them.
         """
-        try:
-            return [each.result(WAIT_SECONDS) for each in self._working]
-        except LateError:
-            raise ServiceUnavailableError(
-                f"a worker of the query has not answered for {WAIT_SECONDS:.0f} s"
-            ) from None
-        except Exception as error:
-            raise self._error or error from None
+        return self._wait(
+            WAIT_SECONDS, f"a worker of the query has not answered for {WAIT_SECONDS:.0f} s"
+        )
+
+    def _wait(self, seconds: float, said: str) -> list[Any]:
+        deadline = time.monotonic() + seconds
+        while True:
+            done, late = wait_for(self._working, _LOOK_SECONDS, FIRST_EXCEPTION)
+            error = next((each.exception() for each in done if each.exception()), None)
+            if error is not None or self._error is not None:
+                raise self._error or error or AssertionError
+            if not late:
+                return [each.result() for each in self._working]
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(said)
 
     def fail(self, error: Exception) -> None:
         """End what all do for this run; of several errors the first counts."""
-        if self._error is not None:
-            return
-        self._error = error
+        with self._failing:
+            if self._error is not None:
+                return
+            self._error = error
         self.mailbox.fail(error)
         for member in self._members:
             with suppress(Exception):  # one that is gone does nothing any more
@@ -206,8 +232,9 @@ class Team:
         """Have all members forget what no checkpoint has."""
         self.fail(_fenced(self._run))
         for member in self._members:
-            with suppress(Exception):  # the next run has it leave this one
-                member.call("end", self._run).result(_END_SECONDS)
+            if self.has_joined:
+                with suppress(Exception):  # the next run has it leave this one
+                    member.call("end", self._run).result(_END_SECONDS)
             member.close()
 
     def _start(self, method: str, *arguments: Any) -> None:
@@ -226,25 +253,36 @@ class Team:
 
 
 class ThreadHandle:
-    """Reaches a member in a thread of this process."""
+    """Reaches a member in a thread of this process, which does not outlive the process."""
 
     def __init__(self, member: Member, name: str) -> None:
         self.member = member
-        self._thread = ThreadPoolExecutor(1, name)
+        self._calls: SimpleQueue[tuple[Future[Any], str, tuple[Any, ...]] | None] = SimpleQueue()
+        threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
         if method == "fail":  # while it works
-            self.member.fail(*arguments)
-            done: Future[Any] = Future()
-            done.set_result(None)
-            return done
+            self._answer(answer, method, arguments)
+            return answer
         if method == "end":
             with suppress(QueryFencedError):
                 self.member.fail(arguments[0], "the run ends")
-        return self._thread.submit(getattr(self.member, method), *arguments)
+        self._calls.put((answer, method, arguments))
+        return answer
 
     def close(self) -> None:
-        self._thread.shutdown(wait=False)
+        self._calls.put(None)
+
+    def _work(self) -> None:
+        while (call := self._calls.get()) is not None:
+            self._answer(*call)
+
+    def _answer(self, answer: Future[Any], method: str, arguments: tuple[Any, ...]) -> None:
+        try:
+            answer.set_result(getattr(self.member, method)(*arguments))
+        except Exception as error:
+            answer.set_exception(error)
 
 
 def thread_team(open_share: OpenShare, count: int, run: int) -> Team:

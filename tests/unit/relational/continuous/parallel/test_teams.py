@@ -1,16 +1,19 @@
 """Several workers give what one gives, also when their number changes or one of them fails."""
 
 import random
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
 
 from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableError
 from pkray.relational import Changelog, changelog, query
+from pkray.relational.continuous.parallel import team as team_module
 from pkray.relational.continuous.parallel.mailbox import Letter
 from pkray.relational.continuous.parallel.share import Share
-from pkray.relational.continuous.parallel.team import Member
+from pkray.relational.continuous.parallel.team import Member, Team
 from pkray.relational.continuous.queries.log import EpochRecord
 from tests.effort import examples
 from tests.unit.relational.continuous.histories import RandomHistory
@@ -162,6 +165,30 @@ def test_a_run_that_is_over_does_not_reach_the_workers_of_the_next() -> None:
     ):
         with pytest.raises(QueryFencedError, match="took over"):
             call()
+
+
+class Nobody:
+    """A member that does not begin to work."""
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        return Future()
+
+    def close(self) -> None: ...
+
+
+def test_members_that_do_not_begin_are_not_waited_for_for_ever(monkeypatch) -> None:
+    monkeypatch.setattr(team_module, "START_SECONDS", 0.01)
+    monkeypatch.setattr(team_module, "_LOOK_SECONDS", 0.01)
+    with pytest.raises(ServiceUnavailableError, match=r"not all of the 2 .* query\.memory"):
+        Team([Nobody()], 1, lambda to, letter: None).join()
+
+
+def test_waiting_ends_when_the_team_is_given_up(monkeypatch) -> None:
+    monkeypatch.setattr(team_module, "_LOOK_SECONDS", 0.01)
+    team = Team([Nobody()], 1, lambda to, letter: None)
+    threading.Timer(0.02, team.fail, [ServiceUnavailableError("stopped")]).start()
+    with pytest.raises(ServiceUnavailableError, match="stopped"):
+        team.join()
 
 
 def test_a_worker_that_lost_its_share_says_so() -> None:
