@@ -244,6 +244,12 @@ class Graph:
         found = (stage for stage in self.stages if stage.number == self._roots[place])
         return next((stage.in_time(epoch) for stage in found), epoch)
 
+    @property
+    def running_node(self) -> str | None:
+        """Name the operator that works, or that failed: its number and type."""
+        stage = self.running
+        return None if stage is None else f"{stage.number} {type(stage.node).__name__}"
+
     def source_watermarks(self) -> dict[int, int | None]:
         """Say how far the event time of each scan is that has one: microseconds."""
         below = {number: {number} for number in self.scans}

@@ -389,8 +389,8 @@ class Run:
     @property
     def running_node(self) -> str | None:
         """Name the operator that works, or that failed: its number and type."""
-        stage = self.graph.running
-        return None if stage is None else f"{stage.number} {type(stage.node).__name__}"
+        failed = None if self._team is None else self._team.failed_node
+        return failed or self.graph.running_node
 
     def status(self) -> dict[str, Any]:
         """Say how far it is: epoch, positions, event time in epoch milliseconds, idle sources, late

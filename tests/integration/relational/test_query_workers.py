@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.errors import OptionError
+from pkray.errors import OptionError, QueryFailedError
 
 TOTALS = (
     "SELECT v % 5 AS side, COUNT(*) AS n, SUM(v) AS total, COUNT(DISTINCT k % 3) AS some"
@@ -150,6 +150,15 @@ def test_rows_that_cannot_be_computed_are_skipped_by_each_worker(catalog, change
     skipped = catalog.load_table("shop.result$errors").to_arrow()
     assert skipped.num_rows >= 20
     assert query.status()["failure"] is None
+
+
+def test_the_operator_is_named_at_which_any_worker_failed(catalog, change) -> None:
+    catalog.sql("SET 'query.parallelism' = '3'")
+    text = "SELECT side, 10 / (n - n) AS none FROM (SELECT v % 5 AS side, COUNT(*) AS n FROM"
+    query = catalog.sql(f"{text} shop.orders GROUP BY v % 5)").materialize("shop.result")
+    with pytest.raises(QueryFailedError, match=r"at [0-9]+ Calc"):
+        query.wait({"shop.orders": change()})
+    assert query.status()["workers"] == 3
 
 
 def test_no_query_has_fewer_than_one_worker(catalog, change) -> None:

@@ -22,6 +22,7 @@ from pkray.relational.continuous.state.states import Files
 START_SECONDS = 120.0
 """For how long the processes of members are waited for: they load their modules."""
 _LOOK_SECONDS = 1.0
+_NAME_SECONDS = 5.0
 _END_SECONDS = 30.0
 """For how long the end of a run waits for each member to let go of what it holds."""
 
@@ -71,6 +72,10 @@ class Member:
             for _ in share.run(record):
                 pass
             return os.getpid(), share.nodes()
+
+    def running_node(self) -> str | None:
+        """Name the operator that works, or that failed."""
+        return None if self._share is None else self._share.graph.running_node
 
     def checkpoint(self, run: int) -> Files:
         """Write all states to files; list them."""
@@ -146,6 +151,7 @@ class Team:
         self._run = run
         self._working: list[Future[Any]] = []
         self._error: Exception | None = None
+        self._failed: MemberHandle | None = None
         self._failing = threading.Lock()
         self.mailbox = Mailbox(run)
         self.peers = Peers(0, len(members) + 1, send, self.mailbox)
@@ -176,7 +182,7 @@ class Team:
     def begin(self, assigned: Sequence[Assignment]) -> None:
         """Have all members open their shares; `wait` tells when they have."""
         self._working = [
-            self._watched(member.call("begin", each))
+            self._watched(member, member.call("begin", each))
             for member, each in zip(self._members, assigned[1:], strict=True)
         ]
 
@@ -189,6 +195,15 @@ class Team:
         told = self.wait()
         self.processes = [process for process, _ in told]
         self.nodes = [nodes for _, nodes in told]
+
+    @property
+    def failed_node(self) -> str | None:
+        """Name the operator at which a member failed; None where none did, or it is gone."""
+        if self._failed is None:
+            return None
+        with suppress(Exception):
+            return str(self._failed.call("running_node").result(_NAME_SECONDS))
+        return None
 
     def checkpoint(self) -> None:
         """Have all members write their states to files; `wait` gives these."""
@@ -239,16 +254,18 @@ class Team:
 
     def _start(self, method: str, *arguments: Any) -> None:
         self._working = [
-            self._watched(member.call(method, self._run, *arguments)) for member in self._members
+            self._watched(member, member.call(method, self._run, *arguments))
+            for member in self._members
         ]
 
-    def _watched(self, work: Future[Any]) -> Future[Any]:
-        work.add_done_callback(self._look)
+    def _watched(self, member: MemberHandle, work: Future[Any]) -> Future[Any]:
+        work.add_done_callback(lambda done: self._look(member, done))
         return work
 
-    def _look(self, work: Future[Any]) -> None:
+    def _look(self, member: MemberHandle, work: Future[Any]) -> None:
         error = work.exception()
         if error is not None:
+            self._failed = self._failed if self._error else member
             self.fail(error if isinstance(error, Exception) else RuntimeError(str(error)))
 
 
