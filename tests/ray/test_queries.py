@@ -105,3 +105,20 @@ def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
     assert query.verify().equal
     query.drop()
     assert host_names() == []
+
+
+def test_a_query_in_an_actor_is_upgraded_and_goes_back(ray_catalog, put):
+    query = ray_catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    newer = TOTALS.replace("AS n", "AS n, MAX(k) AS most")
+    upgrade = query.upgrade(newer)
+    assert [each.fate for each in upgrade.diff.nodes] == ["warmed up", "dropped"]
+    rows = ray_catalog.load_table("default.r").to_arrow().to_pylist()
+    assert {row["side"]: row["most"] for row in rows} == {0: 2, 1: 3}
+    os.kill(query.status()["process"], signal.SIGKILL)
+    query.wait({"default.t": put({4: 4})}, timeout=60)
+    assert query.verify().equal
+    query.rollback()
+    query.wait({"default.t": put({5: 5})}, timeout=60)
+    assert query.verify().equal
+    assert content(ray_catalog) == Counter([(0, 2), (1, 3)])
