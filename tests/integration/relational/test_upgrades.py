@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import threading
 import time
 from collections import Counter
@@ -20,6 +21,7 @@ from pkray.errors import (
     UpgradeRefusedError,
 )
 from pkray.relational.continuous.upgrades.shadow import Shadow
+from pkray.relational.plans import Plan
 
 Put = Callable[..., int]
 
@@ -287,6 +289,7 @@ def test_an_upgrade_under_way_is_dropped(catalog, put, monkeypatch):
     upgrade = query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"), wait=False)
     with pytest.raises(ServiceUnavailableError):
         upgrade.wait(0.3)
+    assert query.status()["upgrade"]["state"] == "warming up"
     with pytest.raises(UpgradeError, match="not taken over yet"):
         query.accept()
     with pytest.raises(UpgradeError, match="under way"):
@@ -329,9 +332,7 @@ def test_a_plan_of_an_older_pkray_keeps_its_state(catalog, put):
     query = catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({3: 3})})
     document = query.plan().to_dict()
-    plan = type(query.plan())(
-        {**document, "pkrayVersion": "0.9"}, query.plan().roots, catalog.session
-    )
+    plan = Plan({**document, "pkrayVersion": "0.9"}, query.plan().roots, catalog.session)
     assert query.diff(plan).is_same
     query.upgrade(plan)
     assert query.plan().to_dict()["pkrayVersion"] == "0.9"
@@ -396,3 +397,66 @@ def test_a_savepoint_of_another_plan_is_refused(catalog, put):
     query.rollback()
     query.resume(savepoint="one").wait({"default.t": put({5: 5})})
     assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+def test_several_workers_hand_their_states_over(catalog, put):
+    catalog.sql("SET 'query.parallelism' = '3'")
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({number: number for number in range(50)})})
+    assert query.status()["workers"] == 3
+    join = "SELECT a.side, a.n, a.total, b.v AS w FROM (" + TOTALS + ") a JOIN t b ON a.n = b.k"
+    query.upgrade(join)
+    query.wait({"default.t": put({60: 1, 61: 2}, 5)})
+    assert query.status()["workers"] == 3
+    assert content(catalog) == rows_of(catalog.sql(join).to_arrow())
+    query.rollback()
+    query.wait({"default.t": put({62: 1}, 6, 7)})
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+WINDOWS = (
+    "SELECT window_start, window_end, COUNT(*) AS n, SUM(v) AS total FROM"
+    " TABLE(TUMBLE(TABLE events, DESCRIPTOR(at), INTERVAL '{} MINUTES'))"
+    " GROUP BY window_start, window_end"
+)
+
+
+def test_a_window_of_another_size_is_warmed_up_and_the_same_one_is_kept(catalog):
+    catalog.sql(
+        "CREATE TABLE events (k INT NOT NULL, at TIMESTAMP(3), v INT,"
+        " WATERMARK FOR at AS at - INTERVAL '1' MINUTE, PRIMARY KEY (k) NOT ENFORCED)"
+        " WITH ('changelog-producer' = 'lookup')",
+        dialect="flink",
+    )
+    table = catalog.load_table("default.events")
+
+    def add(*minutes: int) -> int:
+        begun = dt.datetime(2024, 5, 1)
+        with table.open_writer() as writer:
+            writer.upsert(
+                [{"k": n, "at": begun + dt.timedelta(minutes=n), "v": n} for n in minutes]
+            )
+            snapshot = writer.commit()
+        assert snapshot is not None
+        return int(snapshot.id)
+
+    def window(size: int, more: str = "") -> str:
+        return WINDOWS.format(size) + more
+
+    query = catalog.sql(window(5), dialect="flink").materialize("default.r")
+    query.wait({"default.events": add(1, 2, 4, 7, 8)})
+    upgrade = query.upgrade(window(10))
+    assert sorted(each.fate for each in upgrade.diff.nodes) == ["dropped", "warmed up"]
+    query.wait({"default.events": add(9, 11, 13)})
+    query.accept()
+    assert sorted((row[2], row[3]) for row in content(catalog)) == [(6, 31)]
+    plan = query.plan()
+    older = Plan({**plan.to_dict(), "pkrayVersion": "0.9"}, plan.roots, catalog.session)
+    assert [each.fate for each in query.upgrade(older).diff.nodes] == ["kept"]
+    query.wait({"default.events": add(15, 25)})
+    assert sorted((row[2], row[3]) for row in content(catalog)) == [(3, 39), (6, 31)]
+    query.accept()
+    upgrade = query.upgrade(window(10, " HAVING SUM(v) > 35"))
+    assert [each.differs for each in upgrade.diff.warmed_up] == [("watermark",)]
+    query.wait({"default.events": add(26, 37)})
+    assert sorted((row[2], row[3]) for row in content(catalog)) == [(2, 51), (3, 39)]

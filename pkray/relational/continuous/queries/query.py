@@ -65,6 +65,7 @@ from pkray.relational.continuous.upgrades.upgrade import (
     accept,
     ask,
     ask_back,
+    described,
     new_identity,
 )
 from pkray.relational.continuous.upgrades.upgrading import Upgrading, carry_out
@@ -139,9 +140,12 @@ class Query:
             (the position up to which each is in the result), ``nodes``; of a query that reads
             streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
             or ``waiting`` for the program that feeds it to be started again; while Spark computes
-            the first epoch ``backfill``, the same of it and how many ``tasks`` are done.
+            the first epoch ``backfill``, the same of it and how many ``tasks`` are done; from an
+            upgrade until it is accepted ``upgrade``, how far that is.
         """
         status = self._status()
+        if upgrade := described(_site(self._catalog, self.name)):
+            status["upgrade"] = upgrade
         streams = self._definition.streams
         if streams:
             folder = _store(self._catalog).folder(self.name)
@@ -488,7 +492,7 @@ class Query:
         here = _workers(catalog).get(_key(catalog, self.name))
         if here is not None:
             here.look_soon()
-        if self.status()["state"] in ("running", "starting"):
+        if self._status()["state"] in ("running", "starting"):
             return
         settings = _settings(definition, now_millis)
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pkray.relational.continuous.queries.log import Checkpoint
+from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.shares import ROWS_BYTES
 from pkray.relational.continuous.run import Interrupted, Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.upgrades.gathered import Gathered
@@ -39,7 +41,9 @@ class GatheredResults:
 
 def open_results(site: Site, upgrade: StoredUpgrade) -> GatheredResults:
     """Open the states of a shadow; the caller closes them."""
-    states = States(site.folder.child("state"), generation=upgrade.new.generation)
+    memory = QueryOptions(**upgrade.new.options).memory
+    rows = ROWS_BYTES if memory is None else memory // 2
+    states = States(site.folder.child("state"), rows, generation=upgrade.new.generation)
     outlets = tuple(
         Gathered(states.open, place, root, _key(site, root))
         for place, root in enumerate(site.roots(upgrade.new))
