@@ -276,7 +276,7 @@ def test_epochs_that_run_again_give_the_same(tmp_path, name):
     stream.check(stream.given)
 
 
-@pytest.mark.parametrize("name", ["tumble", "hop", "cascade", "left", "near left"])
+@pytest.mark.parametrize("name", ["tumble", "hop", "session", "cascade", "left", "near left"])
 def test_rows_that_are_taken_back_late_stay_in_the_result(tmp_path, name):
     rng = seeded(name, "updates")
     stream = Stream(tmp_path, QUERIES[name], KINDS["local"], idle=1000, mode="all")

@@ -318,12 +318,20 @@ class Sessions(Operator):
         over = stored.spans.take(np.flatnonzero(stored.is_over))
         order = np.lexsort([over.starts, over.parts])
         late = touch(over.take(order), times, parts.of_row, self._gap)
-        left = np.flatnonzero(~late & changes.adds)
         open_ones = stored.spans.take(np.flatnonzero(~stored.is_over))
-        spans, of_span = merged(joined(points.take(left), open_ones), self._gap)
-        ends = as_micros(self.node, spans.lasts + self._gap)
-        late[left] = passed(ends, epoch.watermark, self._tick)[of_span[: len(left)]]
+        left = np.flatnonzero(~late & changes.adds)
+        late[left] = self._is_over(points.take(left), open_ones, epoch)
+        gone = np.flatnonzero(~late & ~changes.adds)
+        if len(gone):  # of rows that are there or come now, or of a session that is forgotten
+            there = joined(open_ones, points.take(np.flatnonzero(~late & changes.adds)))
+            late[gone] = self._is_over(points.take(gone), there, epoch)
         return late
+
+    def _is_over(self, points: Spans, others: Spans, epoch: Epoch) -> np.ndarray:
+        """Tell whether the sessions that points make with others are over."""
+        spans, of_span = merged(joined(points, others), self._gap)
+        ends = as_micros(self.node, spans.lasts + self._gap)
+        return passed(ends, epoch.watermark, self._tick)[of_span[: len(points)]]
 
     def _parted(self, spans: Spans, keys: pa.Array) -> Spans:
         """Find the sessions that are left of those from which rows were taken."""
