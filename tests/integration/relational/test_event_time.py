@@ -10,6 +10,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, QueryError
+from pkray.relational.continuous.queries import query as query_module
 
 COLUMNS = [("k", "INT NOT NULL"), ("at", "TIMESTAMP(3)")]
 WINDOWS = (
@@ -94,6 +95,22 @@ def test_a_relation_declares_its_own_watermark(catalog):
     query.wait({"shop.clicks": put(table, (1, 20), (-1, 90))})
     assert catalog.load_table("shop.result").latest_snapshot().watermark == millis(15)
     query.stop()
+    assert query.verify().equal
+
+
+def test_a_stored_plan_declares_the_watermark_of_its_relation(catalog, monkeypatch):
+    table = clicks(catalog)
+    view = table.relation().watermark("at", "5 s")
+    windows = view.window(pkray.relational.Tumble.over("10 seconds").on("at"))
+    query = (
+        windows.group_by("window_start", "window_end").agg(n="count(*)").materialize("shop.result")
+    )
+    query.wait({"shop.clicks": put(table, (1, 1), (2, 12))})
+    query.stop()
+    monkeypatch.setattr(query_module, "_ROOTS", {})
+    query = catalog.query("shop.result").resume()
+    query.wait({"shop.clicks": put(table, (3, 17))})
+    assert counts(catalog) == [(10, 1)]
     assert query.verify().equal
 
 

@@ -269,6 +269,8 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield late_rows(node)
             case TemporalJoin(right_time=None):
                 yield "a lookup join sees its table as it is when a row comes"
+            case TemporalJoin():
+                yield "rows and versions that come late to a temporal join meet what is left"
             case Limit(input=below) if not isinstance(below, Sort):
                 yield "LIMIT without ORDER BY takes rows by arrival"
             case Deduplicate(order_by=None):
