@@ -136,7 +136,7 @@ class BucketLookup:
         layers = [*stored.combine_chunks().to_batches(), *newer]
         groups = order.group(concat([rows.select(system) for rows in layers]))
         merged = without_deletes(self.engine.merge(groups))
-        places, hit = order.keys(merged).search(order.keys(keys))
+        places, hit = order.keys(merged).packed().search(order.keys(keys))
         found = merged.take(pa.array(places[hit])).select(list(columns))
         return np.flatnonzero(hit), pa.Table.from_batches([found])
 
@@ -270,7 +270,7 @@ class RunsSearch:
         groups = order.group(one_batch(versions))
         groups = newest_images(engine, groups, np.concatenate(is_image))
         merged = engine.merge(groups)
-        places, hit = order.keys(merged).search(order.keys(self._key_table(self._all)))
+        places, hit = order.keys(merged).packed().search(order.keys(self._key_table(self._all)))
         returned = list(dict.fromkeys([*SYSTEM_COLUMNS, *columns]))
         found = merged.select(returned).take(pa.array(places[hit]))
         return self._all[hit], pa.Table.from_batches([found])

@@ -7,8 +7,11 @@ second against upserts of the same rows into an aggregation table with a lookup 
 states' and the table's files and what runs beside them count. `skew`: top-n, MIN and a join where
 half of all rows have one key, in processor seconds against uniform keys. `epoch`: 1,000 rows
 through a filter and an aggregate into a table, in wall seconds against a plain commit of 1,000
-rows. `state`: an epoch of 10,000 rows over as many groups as rows, against a tenth of them. Each
-measurement runs in a process of its own, in turn; figures are medians of runs.
+rows. `state`: an epoch of 10,000 rows over as many groups as rows, against a tenth of them.
+`bounded`: a join of two changelogs on a foreign key, the top 10 of each group and the last row of
+each key, all in epochs of 100,000 rows, in processor seconds against the local bounded engine's;
+the last takes five times the rows. Each measurement runs in a process of its own, in turn; figures
+are medians of runs.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from pkray.relational import Relation
+
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
 
@@ -35,6 +40,13 @@ SKEWED = {
     "MIN": "SELECT k, MIN(v) AS low FROM t GROUP BY k",
     "join": "SELECT t.id, t.v, names.name FROM t JOIN names ON t.k = names.k",
 }
+BOUNDED = {
+    "foreign key join": "SELECT t.id, t.v, names.name FROM t JOIN names ON t.k = names.k",
+    "top 10 of a group": SKEWED["top-n"],
+    "last of a key": "SELECT k, id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k "
+    "ORDER BY id DESC) AS place FROM t) WHERE place <= 1",
+}
+BOUNDED_EPOCH = 100_000
 
 
 class Materialized:
@@ -170,6 +182,58 @@ def skewed(name: str, *, hot: bool) -> Callable[[int, str], Measured]:
     return run
 
 
+def added(name: str, rows: int) -> Relation:
+    """Make a query of changelogs that are pushed in epochs."""
+    from pkray.relational import changelog, query
+
+    random = np.random.default_rng(7)
+    rows *= 5 if name == "last of a key" else 1
+    keys = {"foreign key join": rows, "top 10 of a group": rows // 100}.get(name, rows // 5)
+    is_join = name == "foreign key join"
+    t = changelog(
+        {"id": "BIGINT", "k": "BIGINT", "v": "BIGINT"},
+        mode="all" if is_join else "insert",
+        primary_key=["id"] if is_join else None,
+        name="t",
+    )
+    names = changelog(
+        {"k": "BIGINT", "name": "BIGINT"}, mode="all", primary_key=["k"], name="names"
+    )
+    for start in range(0, rows, BOUNDED_EPOCH):
+        size = min(BOUNDED_EPOCH, rows - start)
+        k, v = random.integers(0, max(keys, 1), size), random.integers(0, 1 << 40, size)
+        t.push({"id": np.arange(start, start + size), "k": k, "v": v})
+        if is_join:
+            names.push({"k": np.arange(start, start + size), "name": v})
+    return query(BOUNDED[name], **({"t": t, "names": names} if is_join else {"t": t}))
+
+
+def continuously(name: str) -> Callable[[int, str], Measured]:
+    """Measure the epochs of a query up to their end."""
+
+    def run(rows: int, folder: str) -> Measured:
+        relation = added(name, rows)
+
+        def work() -> None:
+            with relation.stream() as stream:
+                while stream.poll() is not None:
+                    pass
+
+        return measure(work)
+
+    return run
+
+
+def bounded_run(name: str) -> Callable[[int, str], Measured]:
+    """Measure the bounded run over the same rows."""
+
+    def run(rows: int, folder: str) -> Measured:
+        relation = added(name, rows)
+        return measure(lambda: relation.to_arrow(engine="local").num_rows)
+
+    return run
+
+
 def changes(rows: int, keys: int, *, hot: bool) -> Iterator[pa.Table]:
     """Insert rows; with each epoch a fifth of those before goes again."""
     random = np.random.default_rng(7)
@@ -196,11 +260,17 @@ MEASURES: dict[str, Callable[[int, str], Measured]] = {
     "state plain": epochs_over(10),
     **{f"{name} skewed": skewed(name, hot=True) for name in SKEWED},
     **{f"{name} uniform": skewed(name, hot=False) for name in SKEWED},
+    **{f"{name} epochs": continuously(name) for name in BOUNDED},
+    **{f"{name} bounded": bounded_run(name) for name in BOUNDED},
 }
 
 
 def run_one(name: str, rows: int) -> None:
-    warm_up("pkray.relational.continuous.queries.materializing")
+    warm_up(
+        "pkray.relational.continuous.queries.materializing",
+        "pkray.relational.continuous.queries.stream",
+        "pkray.relational.local",
+    )
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         report(MEASURES[name](rows, folder))
 
@@ -209,7 +279,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default="groups,skew,epoch,state")
+    parser.add_argument("--only", default="groups,skew,epoch,state,bounded")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
@@ -265,7 +335,18 @@ def state(rows: int, runs: int) -> None:
     )
 
 
-PARTS = {"groups": groups, "skew": skew, "epoch": epoch, "state": state}
+def bounded(rows: int, runs: int) -> None:
+    for name in BOUNDED:
+        mine, once = medians(
+            [f"{name} epochs", f"{name} bounded"], rows, runs, lambda m: m.cpu_seconds
+        )
+        print(
+            f"{name}, {rows:,} rows: {mine:.2f} cpu-s in epochs, {once:.2f} bounded: "
+            f"{mine / once:.1f} times (goal 4)"
+        )
+
+
+PARTS = {"groups": groups, "skew": skew, "epoch": epoch, "state": state, "bounded": bounded}
 
 if __name__ == "__main__":
     main()
