@@ -95,7 +95,7 @@ class HostedTeams:
         self._team = Team(members, run, self._post.send)
         return self._team
 
-    def give_up(self) -> None:
+    def stop_waiting(self) -> None:
         """Wait no more for members that have not begun to work."""
         if self._team is not None and not self._team.has_joined:
             self._team.fail(ServiceUnavailableError("the query is stopped"))
@@ -123,7 +123,7 @@ class HostedQuery:
 
     def stop(self, seconds: float) -> bool:
         """End it; false where that takes longer."""
-        self._teams.give_up()
+        self._teams.stop_waiting()
         return self._worker.stop(seconds)
 
     def deliver(self, letter: Letter) -> None:

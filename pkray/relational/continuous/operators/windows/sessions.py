@@ -53,6 +53,7 @@ class Parts:
 
     @classmethod
     def of_changes(cls, changes: Changes, names: Sequence[str]) -> Parts:
+        """Tell which partition each change is of, by columns."""
         columns = changes.columns(names)
         numbers = codes(columns, len(changes))
         first = pa.array(numbers.first_rows())
