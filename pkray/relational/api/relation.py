@@ -562,6 +562,11 @@ class Relation(Queried):
         """Add a hint: ``OPTIONS`` of a table's read; by alias or column ``STATE_TTL``, or
         ``STATEFUL`` (``true``: joins keep the rows of the table, though they could look them up).
 
+        ``LOOKUP`` names a lookup join's table in ``table``. It remembers rows that were looked up:
+        of ``cache.max-rows`` keys, for ``cache.ttl`` (what changes in the table is looked up anew).
+        Rows whose key is not there are looked up again: ``retry-predicate`` (``lookup_miss``),
+        ``retry-strategy`` (``fixed_delay``), ``fixed-delay`` and ``max-attempts``.
+
         Raises:
             QueryError: no such hint, or OPTIONS of what is no table.
         """

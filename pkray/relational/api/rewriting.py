@@ -88,6 +88,14 @@ def windowed(relation: Queried, window: Window) -> Any:
     return relation._made(made, writer, {name: name for name in relation.columns})
 
 
+_TABLE_HINTS = {
+    "STATE_TTL": {"table": "1 d"},
+    "STATEFUL": {"table": "true"},
+    "LOOKUP": {"table": "rates", "cache.max-rows": "10000"},
+}
+"""The hints that name tables, each with options as they are written."""
+
+
 def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
     """Write a hint; as of ``Relation.hint``."""
     kind = name.upper()
@@ -106,13 +114,12 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
         assert table is not None
         table.set("hints", [*(table.args.get("hints") or []), hint])
         return relation._made(made, relation._writer(), passed)
-    if kind not in ("STATE_TTL", "STATEFUL"):
-        raise QueryError(f"no hint is called {name!r}: known are OPTIONS, STATE_TTL and STATEFUL")
-    if not options:
-        value = "1 d" if kind == "STATE_TTL" else "true"
-        raise OptionError(
-            f"{kind} lacks its options: {{'table': {value!r}}}", arguments=("options",)
+    if kind not in _TABLE_HINTS:
+        raise QueryError(
+            f"no hint is called {name!r}: known are OPTIONS, {', '.join(_TABLE_HINTS)}"
         )
+    if not options:
+        raise OptionError(f"{kind} lacks its options: {_TABLE_HINTS[kind]}", arguments=("options",))
     free = isinstance(relation.tree, exp.Select) and not relation.tree.args.get("hint")
     made = composing.changeable(relation.tree) if free else star(subquery(relation.tree))
     made.set("hint", hint)

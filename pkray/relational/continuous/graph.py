@@ -87,6 +87,8 @@ class Graph:
         scans: what changes come from, by number.
         running: the stage that works; after an error the one that failed.
         most_rows: that one operator was given in the last call.
+        wakes_at: processing time in milliseconds at which an epoch is to be run even if nothing
+            changes; None: never.
 
     Args:
         roots: physical plans; what is equal in several of them runs once.
@@ -144,6 +146,9 @@ class Graph:
             inputs = tuple(numbers[id(each)] for each in node.inputs)
             operator = operator_of(node)(node, context)
             self.stages.append(Stage(number, node, operator, inputs, opened, late))
+        waking = [each.operator.wakes_at for each in self.stages]
+        self.wakes_at = min((each for each in waking if each is not None), default=None)
+        self._wakes = self.wakes_at is not None
 
     def _late_rows(self, number: int, node: Node, open_state: OpenState) -> dict[str, LateRows]:
         """Open the states of the late rows of an operator, one an input."""
@@ -220,7 +225,15 @@ class Graph:
         made = self.run({}, replace(epoch, ends=True))
         for stage in self.stages:
             stage.watermark = stage.next_watermark
+        self._agree_when_to_wake()
         return made
+
+    def _agree_when_to_wake(self) -> None:
+        """Find when the first operator of any worker works though nothing changes."""
+        if self._wakes:
+            told = self._peers.agree([each.operator.wakes_at for each in self.stages])
+            known = [each for worker in told for each in worker if each is not None]
+            self.wakes_at = min(known, default=None)
 
     def _agree(self) -> None:
         """Follow the rows of all workers, not this one's alone."""

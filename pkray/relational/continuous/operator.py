@@ -108,7 +108,14 @@ class Context:
 
 
 class Operator(ABC):
-    """Computes the changes of one node."""
+    """Computes the changes of one node.
+
+    Attributes:
+        wakes_at: processing time in milliseconds at which it works even if nothing changes; None:
+            nothing waits for that. What ever does has one when it is made.
+    """
+
+    wakes_at: int | None = None
 
     def __init__(self, node: Any, context: Context) -> None:
         self.node = node

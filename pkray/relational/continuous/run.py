@@ -217,11 +217,16 @@ class Run:
         bounds = self._next_bounds(self._held(ended | quiet, now))
         is_last = bounds is None and self.feeds.is_finished and bool(self.positions)
         idle = tuple(sorted(name for name in ended | quiet if self._is_idle(name, bounds)))
-        if bounds is None and not is_last and not self._moves(idle):
+        if bounds is None and not is_last and not self._moves(idle) and not self._wakes(now):
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
         self._hold_first(bounds or same)
         return self._log.begin(self._record(bounds or same, is_last=is_last, idle=idle))
+
+    def _wakes(self, now: int) -> bool:
+        """Whether what waits for processing time is due."""
+        at = self.graph.wakes_at
+        return bool(self.positions) and at is not None and at <= now
 
     def _next_bounds(self, held: Collection[str]) -> dict[str, Bounds] | None:
         """Choose what the next epoch reads; None where nothing is new.

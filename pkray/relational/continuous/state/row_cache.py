@@ -142,6 +142,13 @@ class RowCache:
         if not kept or self.nbytes > limit:
             self._make(_FIRST_SLOTS)
 
+    def keep_last_used(self, count: int) -> None:
+        """Forget what was not used for longest, so that at most so many keys are here."""
+        if self._count > count:
+            self.is_complete = False
+            order = np.argsort(self._used[: self._count], kind="stable")
+            self._keep(np.sort(order[self._count - count :]))
+
     def _added(self, keys: pa.Array) -> np.ndarray:
         """Find the slots of keys; those that have none get one."""
         slots = self.slots(keys)

@@ -8,7 +8,8 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.options.values import duration_text
 from pkray.relational.compiled import fold
 from pkray.relational.plan.expressions import Literal
-from pkray.relational.sql.binder.context import Queries
+from pkray.relational.plan.lookup_options import LookupOptions
+from pkray.relational.sql.binder.context import Queries, TableHints
 from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, shown
@@ -33,20 +34,42 @@ def check_clauses(select: exp.Select) -> None:
         raise QueryError("SELECT names no columns", **position(select))
 
 
-def state_hints(select: exp.Select) -> dict[str, dict[str, str]]:
-    """Read what hints say of the state of tables: options by the hint's name, by alias."""
+def table_hints(select: exp.Select) -> TableHints:
+    """Read what hints after SELECT say of tables."""
     hint = select.args.get("hint")
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, dict[str, tuple[tuple[str, str], ...]]] = {}
     for call in hint.expressions if hint is not None else ():
-        if call.name not in ("STATE_TTL", "STATEFUL"):
-            raise QueryError(
-                f"hint {call.name} stands after the name of a table, not after SELECT",
-                **position(select),
-            )
-        for alias, value in hint_options(call).items():
-            read = _ttl if call.name == "STATE_TTL" else _boolean
-            found.setdefault(alias, {})[call.name] = read(select, alias, value)
+        options = hint_options(call)
+        match call.name:
+            case "STATE_TTL":
+                for alias, value in options.items():
+                    ttl = _ttl(select, alias, value)
+                    found.setdefault(alias, {})[call.name] = (("ttl", ttl),)
+            case "STATEFUL":
+                for alias, value in options.items():
+                    keep = _boolean(select, alias, value)
+                    found.setdefault(alias, {})[call.name] = (("keep", keep),)
+            case "LOOKUP":
+                alias = _looked_up(select, options)
+                found.setdefault(alias, {})[call.name] = tuple(sorted(options.items()))
+            case _:
+                raise QueryError(
+                    f"hint {call.name} stands after the name of a table, not after SELECT",
+                    **position(select),
+                )
     return found
+
+
+def _looked_up(select: exp.Select, options: dict[str, str]) -> str:
+    """Take the table out of the options of LOOKUP, and check the others."""
+    alias = options.pop("table", None)
+    try:
+        if alias is None:
+            raise QueryError("hint LOOKUP lacks 'table': the name or alias of the one looked up")
+        LookupOptions.read(options)
+    except QueryError as error:
+        raise QueryError(str(error), **position(select)) from None
+    return alias
 
 
 def _boolean(select: exp.Select, alias: str, value: str) -> str:

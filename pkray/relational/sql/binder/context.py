@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -75,6 +76,10 @@ class Queries(Protocol):
         """
 
 
+TableHints: TypeAlias = Mapping[str, Mapping[str, tuple[tuple[str, str], ...]]]
+"""What hints say of tables: options by the hint's name, by alias."""
+
+
 @dataclass
 class Sources:
     """What FROM has gathered.
@@ -84,9 +89,11 @@ class Sources:
         deferred: conditions of inner joins that use the query around: they are handled as those of
             WHERE are.
         aliases: of its tables, which hints name.
+        looked_up: of the tables of lookup joins.
     """
 
     pairs: list[Pair] = field(default_factory=list)
     residuals: list[Expression] = field(default_factory=list)
     deferred: list[exp.Expr] = field(default_factory=list)
     aliases: set[str] = field(default_factory=set)
+    looked_up: set[str] = field(default_factory=set)

@@ -9,7 +9,7 @@ from sqlglot import exp
 from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Expression, all_of
-from pkray.relational.sql.binder.clauses import check_clauses, state_hints
+from pkray.relational.sql.binder.clauses import check_clauses, table_hints
 from pkray.relational.sql.binder.context import BoundQuery
 from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, flattened
 from pkray.relational.sql.binder.from_clause.from_binder import FromBinder
@@ -32,7 +32,7 @@ class SelectBinder(SelectState):
         """Bind it."""
         check_clauses(self.select)
         source = FromBinder(
-            self.queries, self.select, self.correlation, self.settle, state_hints(self.select)
+            self.queries, self.select, self.correlation, self.settle, table_hints(self.select)
         )
         self.pairs = source.sources.pairs
         self.residuals = source.sources.residuals

@@ -4,6 +4,7 @@
 rows (``kept_sides``), or finds them in its source (``sourced_sides``). ``key_counts``,
 ``membership`` and ``null_membership`` answer semi and anti joins by counts. ``pairing`` pairs the
 changes of one side with the rows of the other (``join_pairs``), ``join_output`` puts the result
-together. ``lookups`` join rows with the right side as it is when they come, ``temporal`` with its
-versions by event time. ``intervals`` join rows whose times are near, each side a ``near_side``.
+together. ``lookups`` join rows with the right side as it is when they come (``lookup_cache`` spares
+some of them), ``temporal`` with its versions by event time. ``intervals`` join rows whose times are
+near, each side a ``near_side``.
 """

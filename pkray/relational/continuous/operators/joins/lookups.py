@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
 from pkray.relational.continuous.operators.joins.join_pairs import matched
 from pkray.relational.continuous.operators.joins.join_sides import Asked, SideSpec
 from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
+from pkray.relational.continuous.operators.joins.lookup_cache import LookupCache
 from pkray.relational.continuous.operators.joins.sourced_sides import sourced_side
+from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.row_cache import RowCache
+from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.joins import Sides
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.keys import unique_keys
+from pkray.relational.plan.lookup_options import LookupOptions, lookup_options
 from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
+
+_ATTEMPTS = "$attempts"
+_MICROS, _ALWAYS = 1000, (1 << 63) - 1
+"""Microseconds of a millisecond; a time after all others."""
 
 
 def _is_lookup(node: TemporalJoin) -> bool:
@@ -30,7 +42,8 @@ def _is_lookup(node: TemporalJoin) -> bool:
 class Lookups(Operator):
     """Joins left rows with the right side after the epoch; its changes alone give nothing.
 
-    Left rows are not kept: a retraction meets the right side as it is then.
+    Left rows are not kept: a retraction meets the right side as it is then. Only rows whose key is
+    not there may wait to be looked up again.
     """
 
     def __init__(self, node: Any, context: Context) -> None:
@@ -56,10 +69,17 @@ class Lookups(Operator):
         )
         self._right = sourced_side(node, spec, context) or KeptSide(spec, context)
         self._waiting: list[Changes] = []
+        options = lookup_options(node.right)
+        self._cache = _cache(node, options, right)
+        self._misses = Misses(node, options, context) if options.attempts else None
+        if self._misses is not None:
+            self.wakes_at = 0  # rows may wait since before
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         left, right = inputs
         if len(right):
+            if self._cache is not None:
+                self._cache.forget(encoded(right.columns(self.node.right_keys), len(right)))
             delta = self._right.delta(right, epoch.arrival)
             self._right.write(delta, np.zeros((0, 0), np.int64))
         # left rows wait until all that the epoch brings on the right is there
@@ -67,20 +87,38 @@ class Lookups(Operator):
         if not epoch.ends:
             return Changes.none(self.node.fields)
         left, self._waiting = concatenated(self.node.left.fields, self._waiting), []
-        return self._looked_up(left) if len(left) else Changes.none(self.node.fields)
+        made = [self._looked_up(left, np.zeros(len(left), np.int64), epoch)]
+        if self._misses is not None:
+            again = [*self._misses.due(epoch)]  # what misses now is not due before the next epoch
+            made = [self._looked_up(*each, epoch) for each in again] + made
+            self.wakes_at = self._misses.wakes_at
+        return concatenated(self.node.fields, made)
 
-    def _looked_up(self, left: Changes) -> Changes:
+    def _looked_up(self, left: Changes, attempts: np.ndarray, epoch: Epoch) -> Changes:
+        """Join left rows with the right side as it is.
+
+        Args:
+            attempts: int64, how often each was looked up again so far.
+        """
+        if not len(left):
+            return Changes.none(self.node.fields)
         output = JoinOutput(self.node.fields)
         rows = batch_of(left.rows.columns, self._sides.left.arrow, len(left))
         asked, of_row = self._asked(left)
-        held = self._right.held(asked)
+        if self._cache is None:
+            held = self._right.held(asked)
+        else:
+            held = self._cache.held(asked, epoch.time, self._right.held)
         numbers, others = matched(self._sides, True, rows, of_row, held)
         copies = held.copies[others]
         numbers, others = np.repeat(numbers, copies), np.repeat(others, copies)
         columns = [*take(rows, numbers).columns, *take(held.rows, others).columns]
         output.add(columns, left.kinds[numbers], numbers, NEXT)
+        alone = np.setdiff1d(np.arange(len(left)), numbers)
+        if self._misses is not None:
+            is_missing = (of_row >= 0) & (held.ranges(of_row)[1] == 0)
+            alone = alone[~self._misses.put(left, attempts, is_missing, epoch)[alone]]
         if self.node.kind is JoinKind.LEFT:
-            alone = np.setdiff1d(np.arange(len(left)), numbers)
             nulls = [pa.nulls(len(alone), each.type) for each in self._sides.right.arrow]
             columns = [*take(rows, alone).columns, *nulls]
             output.add(columns, left.kinds[alone], alone, NEXT)
@@ -100,3 +138,67 @@ class Lookups(Operator):
         first[of_row[valid][::-1]] = np.flatnonzero(valid)[::-1]
         named = [column.take(pa.array(first)) for column in columns]
         return Asked(keys.dictionary, named), of_row
+
+
+def _cache(node: TemporalJoin, options: LookupOptions, right: Fields) -> LookupCache | None:
+    """Make what remembers rows; None where nothing is to be remembered, or cannot be."""
+    if not options.cached_rows or not RowCache.holds([each.type for each in right.arrow]):
+        return None
+    if not any(key <= set(node.right_keys) for key in unique_keys(node.right)):
+        raise UnsupportedError(
+            "hint LOOKUP remembers rows of which a key has one: join with a table by its whole "
+            "primary key, or leave 'cache.max-rows' out",
+            node="TemporalJoin",
+        )
+    return LookupCache(options, right)
+
+
+class Misses:
+    """Left rows whose key was not there, until they are looked up again."""
+
+    def __init__(self, node: TemporalJoin, options: LookupOptions, context: Context) -> None:
+        if not context.inputs[0].is_append:
+            raise UnsupportedError(
+                "rows that a lookup misses can wait only where none is taken back: leave "
+                "'max-attempts' and what belongs to it out of hint LOOKUP",
+                node="TemporalJoin",
+            )
+        self._options = options
+        self._keys = node.left_keys
+        columns = pa.schema([*node.left.fields.arrow, pa.field(_ATTEMPTS, pa.int64())])
+        self._waiting = Waiting(context, columns, name="misses", keys=node.left_keys)
+
+    @property
+    def wakes_at(self) -> int | None:
+        """Processing time in milliseconds at which the first is looked up again."""
+        moment = self._waiting.next_moment
+        return None if moment is None else moment // _MICROS
+
+    def put(
+        self, left: Changes, attempts: np.ndarray, is_missing: np.ndarray, epoch: Epoch
+    ) -> np.ndarray:
+        """Keep rows that are to be looked up again; say which."""
+        if _is_last(epoch):
+            return np.zeros(len(left), bool)
+        waits = is_missing & (attempts < self._options.attempts)
+        numbers = np.flatnonzero(waits)
+        rows = take(left.rows, numbers)
+        times = np.full(len(numbers), (epoch.time + self._options.delay) * _MICROS)
+        tried = pa.array(attempts[numbers] + 1)
+        calls = pa.array(np.full(len(numbers), epoch.arrival))
+        keys = left.take(numbers).columns(self._keys)
+        by = [calls, tried, pa.array(numbers), *keys]
+        self._waiting.put(times, by, [*rows.columns, tried])
+        return waits
+
+    def due(self, epoch: Epoch) -> Iterator[tuple[Changes, np.ndarray]]:
+        """Give the rows whose time has come, and how often they were looked up again."""
+        for page in self._waiting.due(_ALWAYS if _is_last(epoch) else epoch.time * _MICROS):
+            rows = page.rows.select(page.rows.schema.names[:-1])
+            tried = np.asarray(page.rows.column(page.rows.num_columns - 1))
+            yield Changes.of_kind(rows), tried
+
+
+def _is_last(epoch: Epoch) -> bool:
+    """Whether no source changes any more: nothing waits longer."""
+    return epoch.next_watermark is not None and epoch.next_watermark >= LAST_WATERMARK

@@ -93,6 +93,14 @@ class Waiting:
         moments = pa.array(times)
         self._state.put(_all(len(times)), [moments, *values], encoded([moments, *by]))
 
+    @property
+    def next_moment(self) -> int | None:
+        """The moment before which nothing is due; None where nothing waits."""
+        if self._next is None:
+            found = self._state.rows_of(_ALL, first=1)
+            self._next = int(found.rows.column(0)[0].as_py()) if len(found.positions) else _NEVER
+        return None if self._next == _NEVER else self._next
+
     def get(self, times: np.ndarray, by: Sequence[pa.Array]) -> Found:
         """Find rows: their kept columns after the moment."""
         return self._state.get(_all(len(times)), encoded([pa.array(times), *by]))

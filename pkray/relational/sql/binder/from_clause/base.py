@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -12,7 +12,7 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Hint, Node, Values
-from pkray.relational.sql.binder.context import Pair, Queries, Sources
+from pkray.relational.sql.binder.context import Pair, Queries, Sources, TableHints
 from pkray.relational.sql.binder.from_clause.generators import Generators
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.from_clause.time_windows import TimeWindows
@@ -54,7 +54,7 @@ class FromBase(ABC):
         select: exp.Select,
         correlation: Correlation | None,
         settle: Callable[[Expression], Expression],
-        hints: Mapping[str, Mapping[str, str]],
+        hints: TableHints,
     ) -> None:
         self.queries = queries
         self.dialect = queries.dialect
@@ -108,9 +108,8 @@ class FromBase(ABC):
                 )
             self.sources.aliases.add(alias)
             known = {self.scope.key(name): hints for name, hints in self.hints.items()}
-            for name, value in known.get(self.scope.key(alias), {}).items():
-                option = "ttl" if name == "STATE_TTL" else "keep"
-                node = Hint(node, name, ((option, value),))
+            for name, options in known.get(self.scope.key(alias), {}).items():
+                node = Hint(node, name, options)
         return Item(node, list(columns))
 
     def check_inner(self, tree: exp.Expr) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from pkray.errors import QueryError
+from pkray.relational.plan.lookup_options import LOOKUP
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.context import Pair
 from pkray.relational.sql.binder.from_clause.base import FromBase, Item
@@ -65,6 +66,12 @@ class FromBinder(FromBase):
                 raise QueryError(
                     f"hint {next(iter(hints))} names {alias}, which is no table of this query; "
                     f"there are {', '.join(sorted(self.sources.aliases))}",
+                    **position(self.select),
+                )
+            if LOOKUP in hints and self.scope.key(alias) not in self.sources.looked_up:
+                raise QueryError(
+                    f"hint LOOKUP names {alias}, which is not looked up: it is of joins FOR "
+                    "SYSTEM_TIME AS OF a time that no watermark follows",
                     **position(self.select),
                 )
 

@@ -49,6 +49,8 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
     bare.set("version", None)
     item = clause.item(bare)
     right_time = _version_time(clause, time, item.node, table)
+    if right_time is None:
+        clause.sources.looked_up.add(clause.scope.key(table.alias_or_name))
     builder = JoinBuilder(clause.rows, item.node, clause.dialect)
     columns = moved(item.columns, builder)
     whole = Scope(
