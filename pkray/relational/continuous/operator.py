@@ -202,19 +202,26 @@ def _check_determined(node: Node) -> None:
     """Refuse the time and chance where rows are taken back: none would find what was added."""
     if not isinstance(node, Filter | Project) or change_kinds(node.input) == INSERT:
         return
-    values = [value for _, value in node.columns] if isinstance(node, Project) else []
-    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    parts = [part for each in (*values, *conditions) for part in each.walk()]
-    by_chance = (
-        isinstance(part, Call) and not function(part.function).deterministic for part in parts
-    )
-    if timed(node, 0) is not node or any(by_chance):
+    if asks_time_or_chance(node):
         raise UnsupportedError(
             "the time of day, or chance, is asked for of rows that may change: what is taken back "
             "would not be what was added; ask for it of a source that only adds rows, or keep the "
             "value in a table first",
             node=type(node).__name__,
         )
+
+
+def asks_time_or_chance(node: Node) -> bool:
+    """Whether a node computes what it would compute otherwise at another time."""
+    if not isinstance(node, Filter | Project):
+        return False
+    values = [value for _, value in node.columns] if isinstance(node, Project) else []
+    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
+    parts = [part for each in (*values, *conditions) for part in each.walk()]
+    by_chance = (
+        isinstance(part, Call) and not function(part.function).deterministic for part in parts
+    )
+    return timed(node, 0) is not node or any(by_chance)
 
 
 def _check_ranks(node: Filter | Calc) -> None:

@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -20,6 +20,7 @@ from pkray.errors import (
     UpgradeError,
     UpgradeRefusedError,
 )
+from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
 from pkray.relational.plans import Plan
 
@@ -460,3 +461,38 @@ def test_a_window_of_another_size_is_warmed_up_and_the_same_one_is_kept(catalog)
     assert [each.differs for each in upgrade.diff.warmed_up] == [("watermark",)]
     query.wait({"default.events": add(26, 37)})
     assert sorted((row[2], row[3]) for row in content(catalog)) == [(2, 51), (3, 39)]
+
+
+def test_rows_that_only_the_newer_plan_cannot_compute_fail_the_upgrade_alone(
+    catalog, put, monkeypatch
+):
+    query = catalog.sql("SELECT k, v AS w FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 4})})
+    reached = Shadow.reached_by
+
+    def later(self: Shadow, positions: Mapping[str, int]) -> Run | None:
+        run = reached(self, positions)
+        return run if run is None or positions["default.t"] > run.positions["default.t"] else None
+
+    monkeypatch.setattr(Shadow, "reached_by", later)
+    upgrade = query.upgrade("SELECT k, CAST(12 / v AS INT) AS w FROM t", wait=False)
+    with pytest.raises(ServiceUnavailableError):
+        upgrade.wait(0.5)
+    query.wait({"default.t": put({2: 0})})
+    with pytest.raises(QueryFailedError, match="divides by zero"):
+        upgrade.wait(20)
+    query.wait({"default.t": put({3: 3})})
+    assert content(catalog) == Counter([(1, 4), (2, 0), (3, 3)])
+
+
+def test_what_stands_above_rows_by_order_of_arrival_is_warmed_up_with_them(catalog, put):
+    text = (
+        "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM (SELECT * FROM (SELECT *,"
+        " ROW_NUMBER() OVER (PARTITION BY v % 3 ORDER BY v) AS place FROM t) WHERE place = 1)"
+        " GROUP BY v % 2"
+    )
+    query = catalog.sql(text).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    changes = query.diff(text + " HAVING COUNT(*) > 1").nodes
+    assert {each.differs for each in changes} == {("order of arrival",)}
+    assert query.diff(query.plan()).is_same

@@ -10,6 +10,7 @@ from pkray.options.values import duration_millis
 from pkray.relational.continuous.feeds.feeds import feed_of
 from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.operator import asks_time_or_chance
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.queries.verify import BY_ARRIVAL
@@ -86,10 +87,12 @@ def fates(site: Site, old: Definition, new: Definition) -> Fates:
     found = diff_of(old.document, new.document, (kept[0], kept[1]))
     forms = (_forms(old, before), _forms(new, site.roots(new))) if before is not None else None
     changes = [_reformed(each, forms) for each in found.nodes]
+    ttls = {number: old.ttls.get(each, ()) for number, each in same.items()}
+    undetermined = _undetermined(nodes, ttls)
     roots = _roots(new)
     dirty = [root not in same or before is None for root in roots]
     while True:
-        _needs_again(changes, nodes, roots, dirty, old.ttls)
+        _needs_again(changes, nodes, roots, dirty, undetermined)
         warmed = {each.id for each in changes if each.fate == WARMED}
         computed = [
             is_dirty or bool(warmed & _below(nodes, root))
@@ -126,7 +129,7 @@ def _needs_again(
     nodes: Mapping[int, Node],
     roots: Sequence[int],
     dirty: Sequence[bool],
-    ttls: Mapping[int, Sequence[str]],
+    undetermined: Mapping[int, str],
 ) -> None:
     """Warm up what is computed again and does not follow from the content of the sources."""
     again: set[int] = set()
@@ -134,15 +137,29 @@ def _needs_again(
         if is_dirty:
             again |= _below(nodes, root)
     for place, each in enumerate(changes):
-        if each.fate == KEPT and each.id in again:
-            expires = any(duration_millis(ttl) for ttl in ttls.get(each.old_id or 0, ()))
-            why = "ttl" if expires else _undetermined(nodes[each.id])
-            if why:
-                changes[place] = replace(each, fate=WARMED, old_id=None, differs=(why,))
+        if each.fate == KEPT and each.id in again and each.id in undetermined:
+            why = undetermined[each.id]
+            changes[place] = replace(each, fate=WARMED, old_id=None, differs=(why,))
 
 
-def _undetermined(node: Node) -> str:
-    """Say what a state depends on beside the content of the sources; empty: on nothing."""
+def _undetermined(nodes: Mapping[int, Node], ttls: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Say on what operators depend beside the content of the sources, by themselves or by what is
+    below them; of the others nothing.
+    """
+    found: dict[int, str] = {}
+    numbers = {node: number for number, node in nodes.items()}
+    for number, node in nodes.items():
+        expires = any(duration_millis(each) for each in ttls.get(number, ()))
+        own = "ttl" if expires else _depends_on(node)
+        below = (found.get(numbers[each], "") for each in node.inputs)
+        if why := own or next(filter(None, below), ""):
+            found[number] = why
+    return found
+
+
+def _depends_on(node: Node) -> str:
+    if asks_time_or_chance(node):
+        return "time or chance"
     if isinstance(node, _BY_ORDER):
         return "order of arrival"
     if any(each.cleaned_by == "watermark" for each in states(node)):

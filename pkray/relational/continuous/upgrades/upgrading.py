@@ -52,10 +52,7 @@ class Upgrading:
             if found.computes:
                 self._shadow = Shadow(self._site.name, partial(self._open, found))
         elif self._shadow is not None and self._shadow.failure is not None:
-            error = self._shadow.failure
-            self.close()  # it begins anew on its newest checkpoint
-            if not isinstance(error, QueryFencedError) and not passes(error):
-                fail(self._site, found, error)
+            self._give_up(found, self._shadow.failure)
 
     def _open(self, upgrade: StoredUpgrade, is_interrupted: Callable[[], bool]) -> Run:
         settings = replace(self._settings, is_interrupted=is_interrupted)
@@ -71,12 +68,28 @@ class Upgrading:
             return False
         if self._upgrade.computes:
             shadow = self._shadow.reached_by(run.positions) if self._shadow else None
-            if shadow is None:
+            if shadow is None or not self._catches_up(shadow, run.positions):
                 return False
-            shadow.catch_up(run.positions)
-            shadow.checkpoint()
         _decide(run, self._upgrade)
         return True
+
+    def _catches_up(self, shadow: Run, positions: Mapping[str, int]) -> bool:
+        """Bring the newer plan to the positions of the query; false where it cannot be computed."""
+        upgrade = self._upgrade
+        assert upgrade is not None
+        try:
+            shadow.catch_up(positions)
+            shadow.checkpoint()
+        except Exception as error:
+            self._give_up(upgrade, error)
+            return False
+        return True
+
+    def _give_up(self, upgrade: StoredUpgrade, error: Exception) -> None:
+        """Begin anew on the shadow's newest checkpoint, or fail the upgrade: never the query."""
+        self.close()
+        if not isinstance(error, QueryFencedError) and not passes(error):
+            fail(self._site, upgrade, error)
 
     def close(self) -> None:
         """Let go of an upgrade that is under way; it goes on when the query does."""
