@@ -109,8 +109,12 @@ class _Running(RunningFeeder):
         elif feeding.interval:
             writer = writer.trigger(processingTime=f"{round(feeding.interval * 1000)} milliseconds")
         self._say("running")
-        with typed():
-            self._query = writer.start()
+        try:
+            with typed():
+                self._query = writer.start()
+        except Exception as error:
+            self._say("failed", shown(error))
+            raise
         self._watcher = threading.Thread(target=self._watch, name="pkray-stream", daemon=True)
         self._watcher.start()
 
@@ -162,7 +166,7 @@ class _Running(RunningFeeder):
             )
 
     def _is_ahead(self, number: int) -> bool:
-        return self._feeding.is_wanted() and number - self._feeding.position() >= _AHEAD
+        return number - self._feeding.position() >= _AHEAD and self._feeding.is_wanted()
 
     def _watch(self) -> None:
         """Tell what the Spark query does, until it ends."""

@@ -17,6 +17,9 @@ from pkray.spark.batch import gathered
 from pkray.spark.failure import ErrorChannel
 from pkray.storage.spool import Spool, SpoolFile
 
+_SMALL_BYTES = 1 << 20
+"""Below it a process of Python beside each task costs more than the rows."""
+
 
 @dataclass(frozen=True)
 class SpooledRows:
@@ -58,7 +61,7 @@ Task = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def spool_rows(frame: DataFrame, spool: Spool, number: int, rows: SpooledRows) -> list[SpoolFile]:
-    """Write the rows of a DataFrame into files of a spool, by its tasks.
+    """Write the rows of a DataFrame into files of a spool, by its tasks; few by the driver.
 
     Returns:
         the files, in the order of the partitions.
@@ -69,9 +72,19 @@ def spool_rows(frame: DataFrame, spool: Spool, number: int, rows: SpooledRows) -
     """
     errors = ErrorChannel()
     with errors.recovered():
+        if _is_small(frame):
+            fitted = map(rows.fitted, frame.toArrow().to_batches())
+            file = spool.write_file(number, rows.schema, fitted)
+            return [] if file is None else [file]
         job = frame.mapInArrow(_task(spool, number, rows, errors), "file binary")
         told = [bytes(row[0]) for row in job.collect()]
     return [msgspec.json.decode(each, type=SpoolFile) for each in told]
+
+
+def _is_small(frame: DataFrame) -> bool:
+    """Whether Spark takes the rows for so few that one file of the driver's costs less."""
+    plan = frame._jdf.queryExecution().optimizedPlan()
+    return int(plan.stats().sizeInBytes()) <= _SMALL_BYTES
 
 
 def _task(spool: Spool, number: int, rows: SpooledRows, errors: ErrorChannel) -> Task:

@@ -10,21 +10,28 @@ through a filter and an aggregate into a table, in wall seconds against a plain 
 rows. `state`: an epoch of 10,000 rows over as many groups as rows, against a tenth of them.
 `bounded`: a join of two changelogs on a foreign key, the top 10 of each group and the last row of
 each key, all in epochs of 100,000 rows, in processor seconds against the local bounded engine's;
-the last takes five times the rows. Each measurement runs in a process of its own, in turn; figures
-are medians of runs.
+the last takes five times the rows. `spark`: the epochs of `epoch` fed by a stream of Spark, one
+file a micro-batch, against a stream that does nothing. `backfill`: COUNT and SUM of a table's rows,
+begun with Spark, until they are in a table, against Spark computing them and an ingest of its
+result. Each measurement runs in a process of its own, in turn; figures are medians of runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pkray.relational import Relation
 
@@ -33,6 +40,7 @@ from harness import SCHEMA, Measured, batches, in_own_process, measure, report, 
 
 BATCH, SMALL, EPOCH = 1_000_000, 1_000, 10_000
 SMALL_EPOCHS, STATE_EPOCHS = 50, 20
+FEED_EPOCHS, FEED_WARM_UP = 60, 20
 GROUPS = "SELECT k, COUNT(*) AS n, SUM(a) AS total FROM rows GROUP BY k"
 SKEWED = {
     "top-n": "SELECT k, id, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) "
@@ -251,6 +259,112 @@ def changes(rows: int, keys: int, *, hot: bool) -> Iterator[pa.Table]:
         before = new
 
 
+def fed_by_spark(rows: int, folder: str) -> Measured:
+    import pkray.spark
+
+    catalog = pkray.connect(f"{folder}/warehouse")
+    catalog.create_view("rows", pkray.spark.relation(file_stream(folder)), temporary=True)
+    query = catalog.sql(GROUPS.replace("rows", "rows WHERE a > 0")).materialize("default.result")
+    query.wait({"stream": FEED_WARM_UP}, timeout=600)
+    begun = time.perf_counter()
+    query.wait({"stream": FEED_EPOCHS}, timeout=600)
+    measured = Measured(0, time.perf_counter() - begun, 0)
+    query.stop()
+    pkray.spark.stop()
+    return measured
+
+
+def micro_batches(rows: int, folder: str) -> Measured:
+    import pkray.spark
+
+    taken = threading.Semaphore(0)
+    writer = file_stream(folder).writeStream.foreachBatch(lambda *_: taken.release())
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+
+    def take(count: int) -> None:
+        for _ in range(count):
+            taken.acquire()
+
+    take(FEED_WARM_UP)
+    begun = time.perf_counter()
+    take(FEED_EPOCHS - FEED_WARM_UP)
+    measured = Measured(0, time.perf_counter() - begun, 0)
+    query.stop()
+    pkray.spark.stop()
+    return measured
+
+
+def file_stream(folder: str) -> Any:
+    """A stream of small files, one a micro-batch."""
+    place = Path(folder) / "files"
+    place.mkdir()
+    for number, rows in enumerate(batches(SMALL * FEED_EPOCHS, 200_000, SMALL)):
+        pq.write_table(rows, place / f"{number:04}.parquet")
+        os.utime(place / f"{number:04}.parquet", (1_700_000_000 + number,) * 2)
+    reader = spark_session().readStream.schema("k BIGINT, a BIGINT, b DOUBLE, s STRING")
+    return reader.option("maxFilesPerTrigger", 1).parquet(str(place))
+
+
+def spark_session() -> Any:
+    import pkray.spark
+
+    return pkray.spark.session("bench", configs={"spark.sql.shuffle.partitions": "2"})
+
+
+def backfill_by_spark(rows: int, folder: str) -> Measured:
+    import pkray.spark
+
+    catalog = with_rows(rows, folder)
+    spark_session().range(1).count()
+
+    def work() -> None:
+        relation = catalog.sql(GROUPS.replace("rows", "default.rows"))
+        query = relation.materialize("default.r", trigger="available_now", backfill="spark")
+        query.wait_ended(600)
+
+    measured = measure(work)
+    pkray.spark.stop()
+    return measured
+
+
+def ingest_by_spark(rows: int, folder: str) -> Measured:
+    import pkray.spark
+
+    catalog = with_rows(rows, folder)
+    spark = spark_session()
+    spark.range(1).count()
+    columns = [("k", "BIGINT"), ("n", "BIGINT"), ("total", "BIGINT")]
+    table = catalog.create_table("default.r", columns, primary_keys=["k"])
+
+    def work() -> None:
+        relation = catalog.sql(GROUPS.replace("rows", "default.rows"))
+        pkray.spark.ingest(relation.to_spark(spark), table)
+
+    measured = measure(work)
+    pkray.spark.stop()
+    return measured
+
+
+def with_rows(rows: int, folder: str) -> Any:
+    """A catalog with a table of so many rows."""
+    import pkray
+
+    catalog = pkray.connect(f"{folder}/warehouse")
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), *SCHEMA])
+    table = catalog.create_table(
+        "default.rows", schema, primary_keys=["id"], options={"bucket": "4"}
+    )
+    first = 0
+    with table.open_writer("bench") as writer:
+        for each in batches(rows, rows // 5, min(BATCH, rows)):
+            numbers = pa.array(np.arange(first, first + len(each)))
+            writer.upsert(each.add_column(0, schema.field("id"), numbers))
+            first += len(each)
+        writer.commit()
+    table.compact(full=True)
+    return catalog
+
+
 MEASURES: dict[str, Callable[[int, str], Measured]] = {
     "groups": groups_by_query,
     "groups plain": groups_by_table,
@@ -258,6 +372,10 @@ MEASURES: dict[str, Callable[[int, str], Measured]] = {
     "epoch plain": small_commits,
     "state": epochs_over(100),
     "state plain": epochs_over(10),
+    "spark": fed_by_spark,
+    "spark empty": micro_batches,
+    "backfill": backfill_by_spark,
+    "backfill plain": ingest_by_spark,
     **{f"{name} skewed": skewed(name, hot=True) for name in SKEWED},
     **{f"{name} uniform": skewed(name, hot=False) for name in SKEWED},
     **{f"{name} epochs": continuously(name) for name in BOUNDED},
@@ -346,7 +464,35 @@ def bounded(rows: int, runs: int) -> None:
         )
 
 
-PARTS = {"groups": groups, "skew": skew, "epoch": epoch, "state": state, "bounded": bounded}
+def spark(rows: int, runs: int) -> None:
+    names = ["spark", "spark empty", "epoch plain"]
+    fed, empty, plain = medians(names, rows, runs, lambda m: m.wall_seconds)
+    count = FEED_EPOCHS - FEED_WARM_UP
+    fed, empty, plain = fed / count, empty / count, plain / SMALL_EPOCHS
+    print(
+        f"{SMALL:,} rows fed by Spark: {1000 * fed:.1f} ms an epoch, an empty micro-batch "
+        f"{1000 * empty:.1f} ms, a commit {1000 * plain:.1f} ms: {(fed - empty) / plain:.2f} "
+        "commits beyond the micro-batch (goal 3)"
+    )
+
+
+def backfill(rows: int, runs: int) -> None:
+    mine, other = medians(["backfill", "backfill plain"], rows, runs, lambda m: m.wall_seconds)
+    print(
+        f"GROUP BY of {rows:,} rows of a table, begun with Spark: {mine:.1f} s, computed by Spark "
+        f"and ingested {other:.1f} s: {other / mine:.2f} of it (goal 0.5)"
+    )
+
+
+PARTS = {
+    "groups": groups,
+    "skew": skew,
+    "epoch": epoch,
+    "state": state,
+    "bounded": bounded,
+    "spark": spark,
+    "backfill": backfill,
+}
 
 if __name__ == "__main__":
     main()

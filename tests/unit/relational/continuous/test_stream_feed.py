@@ -222,6 +222,34 @@ def test_a_stream_with_a_name_goes_on(catalog, feeder):
         assert [row["total"] for row in changes.poll().to_pylist()] == [1, 3]
 
 
+def test_a_function_is_called_for_each_batch(catalog, feeder):
+    found = []
+    query = totals(catalog, feeder).foreach_batch(
+        lambda batch, epoch: found.append((epoch, batch.column("total").to_pylist())), name="calls"
+    )
+    feeder.push(("a", 1))
+    feeder.push(("b", 2))
+    query.wait({"clicks": 2})
+    query.drop()
+    assert found == [(0, [1]), (1, [2])]
+    assert not feeder.is_running
+
+
+def test_statements_share_a_stream(catalog, feeder):
+    totals(catalog, feeder)
+    for name in ("low", "high"):
+        catalog.sql(f"CREATE TABLE {name} (k STRING, v BIGINT) TBLPROPERTIES ('primary-key' = 'k')")
+    query = catalog.sql("""EXECUTE STATEMENT SET BEGIN
+        INSERT INTO low SELECT * FROM clicks WHERE v < 5;
+        INSERT INTO high SELECT * FROM clicks WHERE v >= 5;
+    END""").start("both")
+    feeder.push(("a", 1), ("b", 9))
+    query.wait({"clicks": 1})
+    found = {each: catalog.load_table(each).to_arrow().to_pylist() for each in query.tables}
+    assert found == {"default.low": [{"k": "a", "v": 1}], "default.high": [{"k": "b", "v": 9}]}
+    assert len(feeder.starts) == 1
+
+
 def test_kinds_are_those_that_the_spool_has(catalog, feeder):
     relation = totals(catalog, feeder, mode="all")
     with relation.stream("upsert") as changes:
