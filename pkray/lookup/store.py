@@ -63,6 +63,7 @@ class LookupStore:
         clock: Callable[[], int],
         in_background: bool = False,
     ) -> None:
+        self._in_background = in_background
         self._copies = LocalFileCache(directory, limits, clock=clock, in_background=in_background)
 
     def read(
@@ -228,6 +229,23 @@ class LookupStore:
         if not filled:
             return _no_rows(source, file, columns)[2], all_of
         return pa.Table.from_batches(filled).combine_chunks(), all_of
+
+    def prepare(
+        self, source: DataFileSource, file: DataFileMeta, key_columns: list[str], columns: list[str]
+    ) -> None:
+        """Begin to copy a file in which keys are going to be found, if that is done in the
+        background.
+
+        Args:
+            key_columns: all of the key's.
+            columns: what will be asked for.
+        """
+        if not self._in_background or file.row_count <= SMALL_ROWS:
+            return
+        try:
+            self._copies.cached_file(source, file, key_columns, columns, waits=False)
+        except LocalDiskError as error:
+            self._copies.failed(file.file_name, error)
 
     def expire(self) -> None:
         """Remove the copies that were not used for the retention time."""

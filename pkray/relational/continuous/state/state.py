@@ -150,6 +150,8 @@ class State:
         cache = FlushedRowsCache(memory, lambda: self._writer.memory_bytes)
         source = DataFileStore(store, self._schema, EMPTY_ROW, worker, flushed_rows=cache)
         engine = merge_engine(self._schema)
+        self._lookups = lookups
+        self._copied: set[str] = set()
         self._lookup = BucketLookup(lookups, source, self._schema, engine)
         self._source = source
         self._ranges = RangeSearch(lookups, source, self._schema, self._is_live)
@@ -332,6 +334,17 @@ class State:
     def flush(self) -> None:
         """Write what is in memory to files, which no checkpoint names yet."""
         self._writer.flush()
+        self._prepare_copies()
+
+    def _prepare_copies(self) -> None:
+        """Have new files copied to where keys are found in them, before the next lookup waits."""
+        levels = self._writer.uncommitted.on(self._levels)
+        files = {file.file_name: file for file in levels.files}
+        if self._cache is None or not self._cache.is_complete:
+            for name in files.keys() - self._copied:
+                self._lookups.prepare(self._source, files[name], self._keys, self._asked)
+        self._lookups.drop(self._copied - files.keys())
+        self._copied = set(files)
 
     def checkpoint(self) -> tuple[DataFileMeta, ...]:
         """Write what is in memory to files; list the files that hold all rows."""
@@ -344,6 +357,7 @@ class State:
         self._writer.prepare_commit()
         self._levels = self._writer.levels
         self._writer.committed(self._levels)
+        self._prepare_copies()
         return self._levels.files
 
     def close(self) -> None:

@@ -1,6 +1,7 @@
 import random
+import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -295,3 +296,42 @@ def test_a_state_goes_on_under_another_ttl(
     fourth = open_state(files, ttl=10)
     fourth.now = 30
     assert fourth.get(asked, rows(b"a", b"b", b"c", b"d")).column("v").to_pylist() == [5]
+
+
+def until(happens: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not happens() and time.monotonic() < end:
+        time.sleep(0.01)
+    assert happens()
+
+
+def test_files_are_copied_to_be_looked_up_in_before_one_asks(tmp_path: Path) -> None:
+    limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
+    lookups = LookupStore(str(tmp_path / "l"), limits, clock=now_millis, in_background=True)
+    state = opened(tmp_path, lookups)
+    rows = 10_000
+    keys, values = of([number(each) for each in range(rows)]), pa.array(range(rows))
+    row_keys = of([b"r"] * rows)
+    state.put(keys, [values], row_keys)
+    state.checkpoint()
+    until(lambda: lookups.stats().files == 1)
+    before = lookups.stats().builds
+    assert state.get(keys, row_keys).column("v").to_pylist() == list(range(rows))
+    assert lookups.stats().builds == before
+    for _ in range(6):  # a compaction leaves fewer files, whose copies alone stay
+        state.put(keys, [values], row_keys)
+        files = state.checkpoint()
+    until(lambda: lookups.stats().files == len(files) and not lookups.stats().making)
+    lookups.close()
+
+
+def test_files_of_rows_that_are_all_in_memory_are_not_copied() -> None:
+    states = States()
+    state = states.open("s", FOLD, 0)
+    keys = of([number(each) for each in range(10_000)])
+    state.put(keys, [pa.array(range(10_000)), pa.array(["x"] * 10_000)])
+    states.checkpoint()
+    assert len(state.get(keys).positions) == 10_000
+    stats = states._lookups.stats()
+    assert (stats.builds, stats.making, stats.scans) == (0, 0, 0)
+    states.close()
