@@ -97,11 +97,13 @@ class Spool:
 
     def count(self) -> int:
         """Count the batches that were ever written: the number that the next one gets."""
-        if self._count is None:
-            self._count = max(self._numbers(), default=-1) + 1
-        while self.store.exists(_batch_path(self._count)):
-            self._count += 1
-        return self._count
+        count = self._count
+        if count is None:
+            count = max(self._numbers(), default=-1) + 1
+        while self.store.exists(_batch_path(count)):
+            count += 1
+        self._count = count
+        return count
 
     def first(self) -> int:
         """Find the first batch whose rows are there; without any, the number of the next one."""

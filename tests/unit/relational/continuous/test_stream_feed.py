@@ -222,6 +222,19 @@ def test_a_stream_with_a_name_goes_on(catalog, feeder):
         assert [row["total"] for row in changes.poll().to_pylist()] == [1, 3]
 
 
+@pytest.mark.parametrize("mode", ["insert", "all"])
+def test_several_workers_share_a_batch(catalog, feeder, mode):
+    catalog.sql("SET 'query.parallelism' = '3'")
+    query = totals(catalog, feeder, mode=mode).materialize("db.totals")
+    for number in range(3):
+        rows = [(f"k{each % 7}", number) + ((0,) if mode == "all" else ()) for each in range(50)]
+        feeder.push(*rows)
+        query.wait({"clicks": number + 1})
+    counts = {f"k{each}": 3 * (8 if each == 0 else 7) for each in range(7)}
+    assert query.status()["workers"] == 3
+    assert content(catalog, "db.totals") == counts
+
+
 def test_a_function_is_called_for_each_batch(catalog, feeder):
     found = []
     query = totals(catalog, feeder).foreach_batch(

@@ -122,6 +122,16 @@ def test_an_attempt_that_comes_late_changes_nothing(catalog, engine):
     assert query.verify()
 
 
+def test_several_workers_share_what_is_computed(catalog, engine):
+    catalog.sql("SET 'query.parallelism' = '3'")
+    query = catalog.sql(TOTALS).materialize("db.r", backfill="spark")
+    engine.compute()
+    later = catalog.load_table("db.t").upsert([{"id": 99, "k": "k9", "v": 5}])
+    query.wait({"db.t": later.id})
+    assert query.status()["workers"] == 3
+    assert query.verify()
+
+
 def test_parts_end_below_the_first_operator_with_state(catalog, engine):
     catalog.sql("SELECT a.id, b.v + 1 AS w FROM db.t a JOIN db.t b ON a.k = b.k").materialize(
         "db.r", backfill="spark"
