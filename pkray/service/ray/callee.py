@@ -77,7 +77,7 @@ class Callee:
             self._silent_since, self.left_alone_until = None, -math.inf
             return answer
         except RayTaskError as error:
-            raise _cause(error) from None
+            raise cause_of(error) from None
         except RayError as error:
             if isinstance(error, ActorDiedError):
                 self._find_again()
@@ -237,7 +237,8 @@ class CallWatch:
         )
 
 
-def _cause(error: RayTaskError) -> BaseException:
+def cause_of(error: RayTaskError) -> BaseException:
+    """Find what an actor raised: Ray's own error has its whole traceback as its text."""
     cause = error.cause
     while isinstance(cause, RayTaskError):
         cause = cause.cause

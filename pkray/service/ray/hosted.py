@@ -9,11 +9,12 @@ from contextlib import suppress
 from typing import Any
 
 import ray
-from ray.exceptions import GetTimeoutError, RayError
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import PkrayError, ServiceUnavailableError
 from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
 from pkray.service.ray.actors import NAMESPACE
+from pkray.service.ray.callee import cause_of
 
 _ANSWER_SECONDS = 30.0
 """For how long an answer is waited for: an actor that is begun again loads its modules anew."""
@@ -111,14 +112,12 @@ class RemoteHosted(Hosted):
     def _get(self, ref: Any, seconds: float) -> Any:
         try:
             return ray.get(ref, timeout=seconds)
-        except PkrayError:
-            raise
         except GetTimeoutError:
             raise ServiceUnavailableError(
                 f"{self._name} does not answer within {seconds:.0f} s"
             ) from None
-        except RayError as error:
-            raise ServiceUnavailableError(f"{self._name} is not there: {error}") from error
+        except (PkrayError, RayError) as error:
+            raise _error_of(self._name, error) from None
 
 
 class RemoteCaller(Caller):
@@ -138,10 +137,16 @@ class RemoteCaller(Caller):
         error = done.exception()
         if error is None:
             answer.set_result(done.result())
-        elif isinstance(error, PkrayError) or not isinstance(error, RayError):
-            answer.set_exception(error)
         else:
-            answer.set_exception(ServiceUnavailableError(f"{self._name} is not there: {error}"))
+            answer.set_exception(_error_of(self._name, error))
+
+
+def _error_of(name: str, error: BaseException) -> BaseException:
+    """Find what an actor raised, or say that it is not there."""
+    cause = cause_of(error) if isinstance(error, RayTaskError) else error
+    if not isinstance(cause, RayError):
+        return cause
+    return ServiceUnavailableError(f"{name} is not there: {cause}")
 
 
 def host(

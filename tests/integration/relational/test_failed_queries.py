@@ -154,3 +154,11 @@ def test_secrets_of_urls_are_not_posted(monkeypatch):
     assert said == [
         {"query": "q", "node": "2 Calc", "error": "no https://host/x?token=***", "epoch": 3}
     ]
+
+
+def test_the_operator_of_another_worker_is_named(catalog):
+    catalog.load_table("default.t").upsert([{"k": each, "v": each} for each in range(40)])
+    catalog.sql("SET 'query.parallelism' = '2'")
+    text = "SELECT n, 12 / (n - 2) AS w FROM (SELECT v % 20 AS g, COUNT(*) AS n FROM t GROUP BY g)"
+    query = catalog.sql(text).materialize("default.r")
+    assert status_of_failed(query)["failed_node"].endswith(" Calc")
