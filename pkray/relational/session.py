@@ -23,6 +23,7 @@ from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
+from pkray.relational.sql.names import EMISSION
 from pkray.relational.sql.places import nearest
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
@@ -60,6 +61,7 @@ class Environment:
         found: tables and views as they were when they were first asked for: a query and those made
             of it see one schema of each.
         time_zone: the zone of TIMESTAMP_LTZ as text, days and hours.
+        emission: options of when windows give results.
     """
 
     dialect: Dialect = Dialect.SPARK
@@ -71,6 +73,7 @@ class Environment:
     plans: Mapping[int, Node] = field(default_factory=dict)
     found: dict[Any, Node] = field(default_factory=dict, compare=False)
     time_zone: str = "UTC"
+    emission: Mapping[str, str] = field(default_factory=dict)
 
     def relation(
         self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
@@ -169,7 +172,10 @@ class QuerySession:
     def environment(self, dialect: Dialect) -> Environment:
         """Give what names stand for in a query of this dialect."""
         zone = self.options.get(TIME_ZONE, "UTC")
-        return Environment(dialect, session=self, database=self.database, time_zone=zone)
+        emission = {k: v for k, v in self.options.items() if k.startswith(EMISSION)}
+        return Environment(
+            dialect, session=self, database=self.database, time_zone=zone, emission=emission
+        )
 
     def relation(
         self,

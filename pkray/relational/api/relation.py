@@ -533,13 +533,17 @@ class Relation(Queried):
             raise QueryError("topn takes order_by: which rows are first")
         return rewriting.numbered(self, listed(partition_by), order, numbers, with_rank)
 
-    def window(self, window: Window) -> Relation:
+    def window(self, window: Window, *, early: object = None, lateness: object = None) -> Relation:
         """Assign rows to windows of time: adds window_start, window_end and window_time.
 
         Args:
             window: ``Tumble.over("10 minutes").on("bidtime")``, or a Slide, Session or Cumulate.
+            early: a duration of processing time after which aggregates of open windows are given,
+                and given again where they change: ``"10 s"``; by default when windows are over.
+            lateness: a duration of event time after its end for which a window still takes rows,
+                which change what was given.
         """
-        return rewriting.windowed(self, window)
+        return rewriting.windowed(self, window, early, lateness)
 
     def watermark(self, column: str, delay: str | None = None) -> Relation:
         """Declare how far event time has come: what waits for it waits so long for late rows.

@@ -13,7 +13,7 @@ from pkray.relational.api.column import expression
 from pkray.relational.api.composing import item_of, opened, star, subquery
 from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import aliased, call, column, identifier
-from pkray.relational.api.windows import Window
+from pkray.relational.api.windows import Window, interval, microseconds
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.dialects import TableArgument
 
@@ -69,7 +69,9 @@ def _within(name: str, start: int, end: int) -> exp.Expr:
 # Windows and hints
 
 
-def windowed(relation: Queried, window: Window) -> Any:
+def windowed(
+    relation: Queried, window: Window, early: object = None, lateness: object = None
+) -> Any:
     """Write a window table function; as of ``Relation.window``."""
     writer = relation._writer()
     table = composing.table_of(relation.tree)
@@ -81,6 +83,10 @@ def windowed(relation: Queried, window: Window) -> Any:
     keys = [writer.settled(key.copy()) for key in window.keys]
     argument = TableArgument(this=table.copy(), partition_by=keys or None)
     further = [writer.settled(each) for each in window.arguments()]
+    for name, duration in (("EARLY", early), ("LATENESS", lateness)):
+        if duration is not None:
+            value = interval(microseconds(duration))
+            further.append(exp.Kwarg(this=exp.var(name), expression=value))
     function = call(window.function, argument, *further)
     made = star(exp.Table(this=call("TABLE", function)))
     if common is not None:

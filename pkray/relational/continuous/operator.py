@@ -34,7 +34,19 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
 from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef
-from pkray.relational.plan.nodes import Calc, Filter, Node, Over, Project, Scan, Values
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Calc,
+    Filter,
+    Node,
+    Over,
+    Project,
+    Scan,
+    Values,
+    Window,
+    WindowKind,
+)
+from pkray.relational.plan.windowing import updates_windows
 from pkray.relational.running import timed
 from pkray.relational.sources.source import Source
 
@@ -194,8 +206,27 @@ def check_operators(plan: Node, dialect: str) -> None:
         if not isinstance(node, Scan | Values):
             operator_of(node)
             _check_determined(node)
+            _check_emission(node)
         if dialect == Dialect.FLINK and isinstance(node, Filter | Calc):
             _check_ranks(node)
+
+
+def _check_emission(node: Node) -> None:
+    """Refuse results of windows that change where they are given once."""
+    if isinstance(node, Window):
+        if node.kind is WindowKind.SESSION and node.is_updated:
+            raise UnsupportedError(
+                "sessions give rows when they are over: take early results and lateness off, or "
+                "use windows of a fixed size",
+                node="Window",
+            )
+    elif not isinstance(node, Aggregate) and updates_windows(node):
+        kind = type(node).__name__
+        raise UnsupportedError(
+            f"a {kind} within windows gives rows when the watermark passes their end: take early "
+            "results and lateness off, or aggregate the windows",
+            node=kind,
+        )
 
 
 def _check_determined(node: Node) -> None:

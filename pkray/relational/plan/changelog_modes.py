@@ -46,7 +46,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
-from pkray.relational.plan.windowing import is_windowed
+from pkray.relational.plan.windowing import is_windowed, updates_windows
 
 Kinds: TypeAlias = frozenset[str]
 
@@ -185,7 +185,9 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
             return INSERT
         case Normalize():
             return ALL
-        case Aggregate() | TopN() | Deduplicate() | Join() if is_windowed(node):
+        case TopN() | Deduplicate() | Join() if is_windowed(node):
+            return INSERT
+        case Aggregate() if is_windowed(node) and not updates_windows(node):
             return INSERT
         case Window(kind=WindowKind.SESSION):
             return INSERT

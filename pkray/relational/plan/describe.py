@@ -169,6 +169,9 @@ def _(node: Window) -> list[tuple[str, str]]:
         ("time", node.time),
         *_spans(node),
         ("partitionBy", _names(node.partition_by)),
+        *([] if node.early is None else [("early", span_text(node.early))]),
+        *([("lateness", span_text(node.lateness))] if node.lateness else []),
+        *([("lateDelay", span_text(node.late_delay))] if node.late_delay else []),
     ]
 
 

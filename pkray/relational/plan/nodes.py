@@ -374,6 +374,10 @@ class Window(_OneInput):
         step: of HOP the slide, of CUMULATE the step, in microseconds; 0 for others.
         offset: microseconds after 1970-01-01 00:00:00 at which a window begins.
         partition_by: of SESSION.
+        early: microseconds of processing time after which aggregates give results before the
+            watermark, and again where they change: 0 in each epoch; None: they do not.
+        lateness: microseconds of event time after its end for which a window takes rows.
+        late_delay: microseconds of processing time after which results change for such rows.
     """
 
     kind: WindowKind
@@ -383,6 +387,14 @@ class Window(_OneInput):
     offset: int = 0
     partition_by: tuple[str, ...] = ()
     names: tuple[str, str, str] = ("window_start", "window_end", "window_time")
+    early: int | None = field(default=None, metadata={IF_SET: True})
+    lateness: int = field(default=0, metadata={IF_SET: True})
+    late_delay: int = field(default=0, metadata={IF_SET: True})
+
+    @property
+    def is_updated(self) -> bool:
+        """Whether results change, instead of being given once when the watermark passes."""
+        return self.early is not None or self.lateness > 0
 
     @cached_property
     def fields(self) -> Fields:

@@ -63,6 +63,8 @@ def without_slices(node: Aggregate) -> Aggregate:
 
 def _slice(window: Window) -> int:
     """Give the size of a window's slices; 0 where it has none."""
+    if window.is_updated:
+        return 0
     if window.kind is WindowKind.CUMULATE:
         size = window.step
     elif window.kind is WindowKind.HOP and window.step < window.size:

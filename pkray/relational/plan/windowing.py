@@ -84,6 +84,14 @@ def is_windowed(node: Node) -> bool:
     return bounds is not None and bounds.are_in(keys)
 
 
+def updates_windows(node: Node) -> bool:
+    """Whether an operator within windows is to give results that change."""
+    if isinstance(node, Window):
+        return node.is_updated
+    bounds = window_bounds(node.inputs[0]) if is_windowed(node) else None
+    return bounds is not None and bounds.window.is_updated
+
+
 def is_windowed_join(node: Join) -> bool:
     """Whether both sides are of windows and rows are paired within them."""
     left, right = window_bounds(node.left), window_bounds(node.right)

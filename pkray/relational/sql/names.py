@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from pkray.options.values import duration_millis
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node
+
+EMISSION = "table.exec.emit."
+"""Begins the options of when windows give results."""
 
 
 class Names(Protocol):
@@ -38,3 +42,22 @@ class Names(Protocol):
 def zone_of(names: Names) -> str:
     """Find the time zone of the session that queries are of: UTC where there is none."""
     return str(getattr(names, "time_zone", "UTC"))
+
+
+def emission_of(names: Names) -> dict[str, int]:
+    """Find when windows give results beside the watermark, as options of the session say.
+
+    Returns:
+        attributes of `Window`: ``early``, ``lateness`` and ``late_delay``, in microseconds.
+    """
+    options: Mapping[str, str] = getattr(names, "emission", {})
+
+    def micros(name: str) -> int:
+        return 1000 * duration_millis(options.get(f"{EMISSION}{name}", "0 ms"))
+
+    found = {"lateness": micros("allow-lateness")}
+    if options.get(f"{EMISSION}early-fire.enabled", "").lower() == "true":
+        found["early"] = micros("early-fire.delay")
+    if options.get(f"{EMISSION}late-fire.enabled", "").lower() == "true":
+        found["late_delay"] = micros("late-fire.delay")
+    return found

@@ -62,6 +62,36 @@ SETTINGS = {
             "table.exec.state.ttl", DURATION, "0 ms", "Time after which idle state goes; 0: never."
         ),
         Setting(
+            "table.exec.emit.early-fire.enabled",
+            BOOLEAN,
+            "false",
+            "Whether aggregates of windows are given before the windows are over.",
+        ),
+        Setting(
+            "table.exec.emit.early-fire.delay",
+            DURATION,
+            "0 ms",
+            "Time after which they are given, and given again where they change.",
+        ),
+        Setting(
+            "table.exec.emit.allow-lateness",
+            DURATION,
+            "0 ms",
+            "Event time after its end for which a window still takes rows.",
+        ),
+        Setting(
+            "table.exec.emit.late-fire.enabled",
+            BOOLEAN,
+            "false",
+            "Whether aggregates wait for the delay below until they change for such rows.",
+        ),
+        Setting(
+            "table.exec.emit.late-fire.delay",
+            DURATION,
+            "0 ms",
+            "Time after which aggregates of windows that are over change.",
+        ),
+        Setting(
             "table.exec.source.cdc-events-duplicate",
             BOOLEAN,
             "false",

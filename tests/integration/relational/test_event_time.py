@@ -245,6 +245,23 @@ def test_overlapping_windows_go_on_from_a_checkpoint_and_are_proved(catalog, kin
     assert report.equal, str(report)
 
 
+@pytest.mark.parametrize("emission", ["EARLY => INTERVAL '0' SECOND", "LATENESS => INTERVAL '9'"])
+def test_windows_that_change_are_proved(catalog, emission):
+    table = clicks(catalog)
+    table.alter.set_watermark("at", "2 s")
+    text = COUNTED.replace(
+        "'10' SECOND", f"'10' SECOND, {emission} SECOND".replace("D SECOND", "D")
+    )
+    query = catalog.sql(text, dialect="flink").materialize("shop.result")
+    query.wait({"shop.clicks": put(table, (1, 1), (2, 13))})
+    query.stop()
+    query.resume()
+    query.wait({"shop.clicks": put(table, (3, 2), (4, 16))})
+    query.wait({"shop.clicks": put(table, (5, 42), (6, 3))})
+    report = query.verify()
+    assert report.equal, str(report)
+
+
 def test_a_result_without_a_snapshot_is_proved(catalog):
     table = clicks(catalog)
     table.alter.set_watermark("at", "2 s")

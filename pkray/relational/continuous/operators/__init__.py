@@ -36,6 +36,7 @@ FAMILIES = (
     "windows.first_rows",
     "windows.sessions",
     "windows.slice_aggregate",
+    "windows.updated_windows",
     "windows.window_aggregate",
 )
 

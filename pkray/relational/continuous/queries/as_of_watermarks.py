@@ -128,7 +128,7 @@ def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> N
         case Deduplicate(order_by=str() as column, keep_first=True) if not is_windowed(node):
             return _until(rows, column, watermark)
     bounds = window_bounds(node.inputs[index]) if is_windowed(node) else None
-    if bounds is None:
+    if bounds is None or bounds.window.early is not None:
         return rows
     return _over(rows, min(bounds.end), watermark)
 

@@ -35,6 +35,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     TopN,
     Values,
+    Window,
 )
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.total_rows import lacks_row
@@ -279,5 +280,7 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "ties in the order are broken by arrival"
             case Aggregate() if any(c.function in BY_ARRIVAL for _, c in node.aggregates):
                 yield "an aggregate depends on the order of arrival"
+            case Window(early=early, late_delay=delay) if early or delay:
+                yield "results of windows that change come with a delay"
             case Aggregate() if lacks_row(node):
                 yield "an aggregate without GROUP BY has no row over no rows"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -17,7 +17,7 @@ from pkray.relational.continuous.operators.aggregates.accumulators import intege
 from pkray.relational.continuous.operators.aggregates.fold import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.windows.event_time import micros
-from pkray.relational.continuous.operators.windows.waiting import Waiting
+from pkray.relational.continuous.operators.windows.group_lists import GroupLists
 from pkray.relational.continuous.state.encoding import parts_of_identified
 from pkray.relational.continuous.state.state import Found, State, StateSpec, own_keys
 from pkray.relational.plan.fields import Fields
@@ -27,10 +27,6 @@ from pkray.relational.plan.windowing import WindowBounds
 
 ARRIVAL, ROWS = "arrival", "rows"
 """When the first row of a group came, and how many rows it has."""
-LISTED_GROUPS, LISTED_WINDOWS, LISTED_MOST = 1 << 8, 1 << 6, 1 << 14
-"""Groups are listed together until there are so many, or of so many windows; of one window there
-may be more, up to the last number."""
-_LIST = "groups"
 NEVER = -(1 << 62)
 """A moment before all: nothing is due."""
 Moments: TypeAlias = Callable[[np.ndarray], np.ndarray]
@@ -42,7 +38,8 @@ class OpenGroups:
     A group is written into a list once, when an epoch ends after which it is still open.
 
     Attributes:
-        names: the keys that tell groups apart: the end of a window says what its other bounds are,
+        keys: the columns of a group's keys.
+        names: of those that tell groups apart: the end of a window says what its other bounds are,
             but for sessions.
         fold: what is kept of a group.
 
@@ -53,17 +50,15 @@ class OpenGroups:
     def __init__(
         self, node: Aggregate, context: Context, bounds: WindowBounds, moments: Moments = np.asarray
     ) -> None:
-        self._keys = node.input.fields.only(node.keys)
+        self.keys = node.input.fields.only(node.keys)
         self.end = next(name for name in node.keys if name in bounds.end)
-        self.names = _telling_apart(self._keys, self.end, bounds)
+        self.names = _telling_apart(self.keys, self.end, bounds)
         self.fold = Fold(node, retracts=not context.inputs[0].is_append)
         counts = [pa.field(ARRIVAL, pa.int64()), pa.field(ROWS, pa.int64())]
-        schema = pa.schema([*self._keys.arrow, *counts, *self.fold.columns])
+        schema = pa.schema([*self.keys.arrow, *counts, *self.fold.columns])
         self._state = context.open_state(StateSpec(schema))
         self.fold.open(replace(context, open_state=self._open_beside(node, context)))
-        # lists have groups of several keys; those of others are not found
-        lists = pa.schema([(_LIST, pa.binary())])
-        self._lists = Waiting(context, lists, name="windows", is_everywhere=True)
+        self._lists = GroupLists(context, self.keys.arrow, "windows")
         self._moments = moments
         self._new: list[pa.Table] = []
         self._nothing = Changes.none(node.input.fields)
@@ -85,29 +80,29 @@ class OpenGroups:
 
         return open_state
 
-    def take(self, changes: Changes, epoch: Epoch) -> Groups:
+    def take(self, changes: Changes, epoch: Epoch) -> pa.Table:
         """Put changes into groups.
 
         Returns:
-            the groups, and whether each was there before and is now.
+            the keys of these groups.
         """
         groups = Groups.from_changes(changes, self.names, epoch)
         found = aligned(self._state.get(groups.keys), groups.count)
-        arrival, rows_found, *before = found[len(self._keys) :]
+        arrival, rows_found, *before = found[len(self.keys) :]
         rows_before = integers(rows_found)
         rows, kept = counted(groups.of_row, groups.signs, rows_before)
         came = pc.coalesce(arrival, pa.array(groups.arrivals[groups.first]))
         first = pa.array(groups.first)
-        columns = [changes.column(name).take(first) for name in self._keys.names]
+        columns = [changes.column(name).take(first) for name in self.keys.names]
         groups = groups.moving(rows_before > 0, rows > 0, kept)
         after = self.fold.advance(before, groups)
         values = [*columns, came, pa.array(rows), *after]
         self._remember(groups, values)
+        keys = pa.Table.from_arrays(columns, schema=self.keys.arrow)
         new = np.flatnonzero(groups.there & ~groups.was)
         if len(new):
-            made = pa.Table.from_arrays(columns, schema=self._keys.arrow)
-            self._new.append(made if len(new) == groups.count else made.take(pa.array(new)))
-        return groups
+            self._new.append(keys if len(new) == groups.count else keys.take(pa.array(new)))
+        return keys
 
     def _remember(self, groups: Groups, values: Sequence[pa.Array]) -> None:
         if groups.there.all():
@@ -126,43 +121,20 @@ class OpenGroups:
         Returns:
             the keys.
         """
-        listed = [self._read(lists) for due in self._lists.due(until) for lists in due.rows[0]]
-        waiting = pa.concat_tables([*listed, self.fresh()])
+        waiting = pa.concat_tables([self._lists.due(until), self.fresh()])
         self._new = []
-        ends = self._moments(micros(waiting[self.end].combine_chunks()))
-        over = ends <= until
-        self._write(waiting.filter(pa.array(~over)), ends[~over], epoch)
+        moments = self._moments(micros(_whole(waiting[self.end])))
+        over = moments <= until
+        self._lists.add(waiting.filter(pa.array(~over)), moments[~over], epoch)
         return waiting.filter(pa.array(over)).combine_chunks()
 
     def fresh(self) -> pa.Table:
         """List the groups that came in this epoch: their keys."""
-        return pa.concat_tables([self._keys.arrow.empty_table(), *self._new])
+        return pa.concat_tables([self.keys.arrow.empty_table(), *self._new])
 
     def listed(self) -> pa.Table:
         """List the groups that were open when the epoch began: their keys."""
-        tables = [self._read(lists) for rows in self._lists.all() for lists in rows.column(0)]
-        return pa.concat_tables([self._keys.arrow.empty_table(), *tables])
-
-    def _read(self, listed: pa.Scalar) -> pa.Table:
-        batch = pa.ipc.read_record_batch(listed.as_buffer(), self._keys.arrow)
-        return pa.Table.from_batches([batch])
-
-    def _write(self, keys: pa.Table, ends: np.ndarray, epoch: Epoch) -> None:
-        """Note groups of windows, some windows together where they have few groups."""
-        if not len(ends):
-            return
-        order = np.argsort(ends, kind="stable")
-        ends = ends[order]
-        keys = keys.take(pa.array(order)).combine_chunks()
-        starts = np.array(list(_cuts(ends)))
-        sizes = np.diff(np.append(starts, len(ends)))
-        batches = [
-            _one(keys.slice(start, size)).serialize().to_pybytes()
-            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
-        ]
-        numbers = pa.array(np.arange(len(starts)) + (self._lists.worker << 40))
-        epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), len(starts))
-        self._lists.put(ends[starts], [epochs, numbers], [pa.array(batches, pa.binary())])
+        return self._lists.all()
 
     def get(self, keys: pa.Table) -> tuple[Groups, Found]:
         """Find what is kept of groups, each once; those that are gone are not found.
@@ -196,21 +168,6 @@ def _telling_apart(keys: Fields, end: str, bounds: WindowBounds) -> tuple[str, .
     return tuple(name for name in keys.names if name not in implied)
 
 
-def _cuts(ends: np.ndarray) -> Iterator[int]:
-    """Cut groups in the order of their ends into those that are listed together."""
-    begins = np.flatnonzero(np.r_[True, ends[1:] != ends[:-1]])
-    start, windows = 0, 0
-    for begin, stop in zip(begins.tolist(), [*begins[1:].tolist(), len(ends)], strict=True):
-        if windows and (begin - start >= LISTED_GROUPS or windows >= LISTED_WINDOWS):
-            yield start
-            start, windows = begin, 0
-        windows += 1
-        while stop - start > LISTED_MOST:
-            yield start
-            start += LISTED_MOST
-    yield start
-
-
 def _first_places(keys: pa.Array) -> np.ndarray:
     numbers = np.asarray(keys.dictionary_encode().indices)
     return np.unique(numbers, return_index=True)[1]
@@ -218,7 +175,3 @@ def _first_places(keys: pa.Array) -> np.ndarray:
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-
-
-def _one(table: pa.Table) -> pa.RecordBatch:
-    return table.combine_chunks().to_batches()[0]

@@ -18,10 +18,15 @@ from pkray.relational.continuous.operators.windows.open_groups import (
 )
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.nodes import Aggregate
-from pkray.relational.plan.windowing import is_windowed, window_bounds
+from pkray.relational.plan.windowing import is_windowed, updates_windows, window_bounds
 
 
-@operates(Aggregate, when=lambda node: is_windowed(node) and node.slices is None)
+def _gives_once(node: Aggregate) -> bool:
+    """Whether results come when windows are over, and no slices are put together."""
+    return is_windowed(node) and node.slices is None and not updates_windows(node)
+
+
+@operates(Aggregate, when=_gives_once)
 class WindowAggregate(Operator):
     """Keeps the groups of open windows; gives and forgets them when their windows are over.
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
@@ -19,6 +22,7 @@ from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, TableArgument
 from pkray.relational.sql.expressions.base import text_literal
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.expressions.intervals import read_interval
+from pkray.relational.sql.names import emission_of
 from pkray.relational.sql.places import nearest, placed, position
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
@@ -80,7 +84,18 @@ class TimeWindows:
             self._micros(arguments.get("OFFSET")),
             tuple(self._partition(each, scope) for each in partition),
             (start, end, last),
+            **self._emission(arguments, call),
         )
+
+    def _emission(self, arguments: Mapping[str, exp.Expr], call: exp.Expr) -> dict[str, Any]:
+        """Find when results come beside the watermark: as arguments say, else as options do."""
+        found: dict[str, Any] = emission_of(self.queries.names)
+        for name, argument in (("early", "EARLY"), ("lateness", "LATENESS")):
+            if argument in arguments:
+                found[name] = self._micros(arguments[argument])
+        if any(micros < 0 for micros in found.values()):
+            raise QueryError("EARLY and LATENESS are no less than zero", **position(call))
+        return found
 
     def window_of_rows(self, call: exp.Anonymous, rows: Rows, bind: Bind) -> str:
         """Put rows in the windows of ``window(time, size [, slide [, offset]])``.
@@ -116,7 +131,8 @@ class TimeWindows:
             rows.node = filtered(rows.node, known)
         start, end, last = (rows.fresh("w") for _ in range(3))
         slide = step if kind is WindowKind.HOP else 0
-        rows.node = Window(rows.node, kind, column, size, slide, offset, (), (start, end, last))
+        names, emission = (start, end, last), emission_of(self.queries.names)
+        rows.node = Window(rows.node, kind, column, size, slide, offset, (), names, **emission)
         bounds = [text_literal("start"), rows.ref(start), text_literal("end"), rows.ref(end)]
         struct = function.resolve("named_struct", tuple(bounds), self.dialect)
         (made,) = rows.compute([struct], "w")
@@ -133,14 +149,15 @@ class TimeWindows:
     def _arguments(self, call: exp.Anonymous) -> dict[str, exp.Expr]:
         name = call.name.upper()
         names = _SIGNATURES[name]
-        allowed = names if name == "SESSION" else (*names, "OFFSET")
+        by_place = names if name == "SESSION" else (*names, "OFFSET")
+        allowed = (*by_place, "EARLY", "LATENESS")
         usage = _usage(name)
         found: dict[str, exp.Expr] = {}
         for place, argument in enumerate(call.expressions):
             if isinstance(argument, exp.Kwarg):
                 said, value = argument.this.name.upper(), argument.expression
-            elif place < len(allowed):
-                said, value = allowed[place], argument
+            elif place < len(by_place):
+                said, value = by_place[place], argument
             else:
                 raise QueryError(f"{name} has too many arguments: {usage}", **position(call))
             if said not in allowed:
