@@ -16,6 +16,7 @@ from pkray.errors import (
     QueryExistsError,
     QueryFailedError,
     ServiceUnavailableError,
+    TableInUseError,
     UnsupportedError,
     UpgradeError,
     UpgradeRefusedError,
@@ -496,3 +497,26 @@ def test_what_stands_above_rows_by_order_of_arrival_is_warmed_up_with_them(catal
     changes = query.diff(text + " HAVING COUNT(*) > 1").nodes
     assert {each.differs for each in changes} == {("order of arrival",)}
     assert query.diff(query.plan()).is_same
+
+
+def test_tables_of_the_older_plan_stay_until_the_upgrade_is_accepted(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    source(catalog, "default.u")({1: 4})
+    query.upgrade(TOTALS.replace("FROM t", "FROM u"))
+    with pytest.raises(TableInUseError, match=r"query default\.r reads it"):
+        catalog.drop_table("default.t")
+    query.accept()
+    catalog.drop_table("default.t")
+    assert content(catalog) == Counter([(1, 1, 4)])
+
+
+def test_a_query_is_dropped_with_its_upgrade(catalog, put):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1})})
+    query.upgrade(TOTALS + " HAVING COUNT(*) > 1")
+    query.drop()
+    readers = catalog.load_table("default.t").consumers.list()
+    assert readers.num_rows == 0
+    assert catalog.load_table("default.r").tags.list().num_rows == 0
+    assert catalog.queries() == []

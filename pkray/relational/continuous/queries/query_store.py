@@ -28,6 +28,7 @@ _DEFINITION = "query.json"
 _WANTED = "wanted.json"
 _FAILURE = "failure.json"
 _STATUS = "status.json"
+UPGRADE = "upgrade.json"
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -185,6 +186,11 @@ class QueryStore:
         found = _read(self.folder(name), _STATUS, dict)
         return None if found is None else (int(found["time"]), dict(found["status"]))
 
+    def upgraded(self, name: str) -> list[dict[str, Any]]:
+        """List the plans of an upgrade that has not ended: both read their tables again."""
+        found = _read(self.folder(name), UPGRADE, dict)
+        return [] if found is None else [found[each]["document"] for each in ("old", "new")]
+
     def note_failure(self, name: str, failure: Failure | None) -> None:
         """Note why it stopped; None: it goes on."""
         if failure is None:
@@ -212,7 +218,8 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
         definition = store.find(name)
         if definition is None:
             continue
-        read = {node.get("table") for node in definition.document["nodes"]}
+        documents = [definition.document, *store.upgraded(name)]
+        read = {node.get("table") for document in documents for node in document["nodes"]}
         if table in read or table in definition.tables:
             role = "writes" if table in definition.tables else "reads"
             raise TableInUseError(

@@ -20,6 +20,8 @@ from pkray.relational.plan.state import NEVER
 
 _log = logging.getLogger(__name__)
 
+_NEAR = 16
+"""Snapshots, or batches, that are read in one epoch with the last ones."""
 _NEAR_SECONDS = 1.0
 """An epoch that took no longer is the last one: what came meanwhile is read as the plan takes over,
 for which results wait."""
@@ -140,7 +142,7 @@ class Shadow:
             while not self._stopping.is_set():
                 begun = time.monotonic()
                 went = self._run.step()
-                if not went or time.monotonic() - begun < _NEAR_SECONDS:
+                if not went or self._is_close(time.monotonic() - begun):
                     self._is_near = True
                     return
                 self._run.checkpoint_if_due()
@@ -149,6 +151,12 @@ class Shadow:
         except Exception as error:
             _log.warning("the upgrade of query %s stopped: %s", self._name, error)
             self.failure = error
+
+    def _is_close(self, seconds: float) -> bool:
+        """Whether little is left to be read, after an epoch that took so many seconds."""
+        assert self._run is not None
+        left = self._run.feeds.lag(self._run.positions).values()
+        return seconds < _NEAR_SECONDS and all(each["snapshots"] <= _NEAR for each in left)
 
     def close(self) -> None:
         """End it; its checkpoints stay."""

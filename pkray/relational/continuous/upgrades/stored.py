@@ -12,7 +12,7 @@ import msgspec
 from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError, MissingFileError, PkrayError
 from pkray.relational.continuous.queries.log import StoredLog
-from pkray.relational.continuous.queries.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.query_store import UPGRADE, Definition, QueryStore
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.table import TableSource
 from pkray.storage.object_store import ObjectStore
@@ -21,7 +21,6 @@ from pkray.table.table import Table
 if TYPE_CHECKING:
     from pkray.table.catalog import Catalog
 
-_UPGRADE = "upgrade.json"
 _CANCELLED = "upgrade/cancelled"
 _PLANS = "plans/"
 
@@ -109,7 +108,7 @@ class Site:
     def find(self) -> StoredUpgrade | None:
         """Read the upgrade that is under way or not accepted; None where there is none."""
         try:
-            data = self.folder.read(_UPGRADE)
+            data = self.folder.read(UPGRADE)
         except MissingFileError:
             return None
         try:
@@ -117,18 +116,18 @@ class Site:
             return msgspec.json.decode(data, type=StoredUpgrade)
         except (ValueError, msgspec.MsgspecError) as error:
             raise CorruptFileError(
-                f"{self.folder.url}/{_UPGRADE} is damaged: {error}", path=_UPGRADE
+                f"{self.folder.url}/{UPGRADE} is damaged: {error}", path=UPGRADE
             ) from error
 
     def create(self, upgrade: StoredUpgrade) -> bool:
         """Write an upgrade down; false where there is one."""
         if self.find() is None:
             self.folder.delete(_CANCELLED)
-        return self.folder.create(_UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+        return self.folder.create(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
 
     def write(self, upgrade: StoredUpgrade) -> None:
         """Replace what is written of an upgrade."""
-        self.folder.write(_UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+        self.folder.write(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
 
     def cancel(self) -> None:
         """Note that the upgrade is to be dropped, if nothing is decided yet."""
@@ -143,7 +142,7 @@ class Site:
         """Delete everything that is written of the upgrade; what says that there is one last."""
         found = [each.path for each in self.folder.list("upgrade/", hidden=True)]
         self.folder.delete([path for path in found if path != _CANCELLED])
-        self.folder.delete(_UPGRADE)
+        self.folder.delete(UPGRADE)
         self.folder.delete(_CANCELLED)
 
     def forget_shadow(self, upgrade: StoredUpgrade) -> None:

@@ -64,7 +64,7 @@ class Upgrading:
         Raises:
             QueryFencedError: another run of the query took over.
         """
-        if self._upgrade is None or not run.positions:
+        if self._upgrade is None or not run.positions or run.is_behind_its_log:
             return False
         if self._upgrade.computes:
             shadow = self._shadow.reached_by(run.positions) if self._shadow else None

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import OptionError, QueryFailedError, UnsupportedError
+from pkray.errors import OptionError, QueryFailedError, UnsupportedError, UpgradeRefusedError
 from pkray.relational.api.relation import of_source
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.changelog import ROW_KIND
@@ -299,3 +299,33 @@ def test_another_process_finds_the_columns_of_a_stream(tmp_path):
     assert found.keeps
     assert found.spool.store == made.spool.store
     assert found.spooled_schema.names == ["ts", "k", "v", ROW_KIND]
+
+
+def test_a_stream_that_is_not_kept_has_no_history_for_an_upgrade(catalog, feeder):
+    query = totals(catalog, feeder).materialize("db.totals")
+    feeder.push(("a", 1), ("b", 2))
+    query.wait({"clicks": 1})
+    newer = "SELECT k, SUM(v) AS total FROM clicks WHERE v > 1 GROUP BY k"
+    with pytest.raises(UpgradeRefusedError, match="clicks has no history") as refused:
+        query.upgrade(newer)
+    assert refused.value.field == "source/clicks"
+    catalog.sql("SET 'table.exec.state.ttl' = '1 d'")
+    upgrade = query.upgrade("SELECT k, SUM(v) AS total FROM clicks GROUP BY k")
+    assert [each.fate for each in upgrade.diff.nodes] == ["kept"]
+    feeder.push(("a", 10))
+    query.wait({"clicks": 2})
+    assert content(catalog, "db.totals") == {"a": 11, "b": 2}
+
+
+def test_a_stream_that_is_kept_is_read_again_for_an_upgrade(catalog, feeder):
+    query = totals(catalog, feeder, keeps=True).materialize("db.totals")
+    feeder.push(("a", 1), ("b", 2))
+    query.wait({"clicks": 1})
+    query.upgrade("SELECT k, SUM(v) AS total FROM clicks WHERE v > 1 GROUP BY k")
+    feeder.push(("a", 10))
+    query.wait({"clicks": 2})
+    assert content(catalog, "db.totals") == {"a": 10, "b": 2}
+    query.rollback()
+    feeder.push(("b", 1))
+    query.wait({"clicks": 3})
+    assert content(catalog, "db.totals") == {"a": 11, "b": 3}
