@@ -33,21 +33,24 @@ from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
 from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds
-from pkray.relational.plan.expressions import Call, Cast, ColumnRef
+from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
     Filter,
+    IntervalJoin,
+    Join,
     Node,
     Over,
     Project,
     Scan,
+    TemporalJoin,
     Values,
+    WatermarkAssign,
     Window,
     WindowKind,
 )
 from pkray.relational.plan.windowing import updates_windows
-from pkray.relational.running import timed
 from pkray.relational.sources.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
@@ -230,16 +233,36 @@ def _check_emission(node: Node) -> None:
 
 
 def _check_determined(node: Node) -> None:
-    """Refuse the time and chance where rows are taken back: none would find what was added."""
-    if not isinstance(node, Filter | Project) or change_kinds(node.input) == INSERT:
-        return
-    if asks_time_or_chance(node):
-        raise UnsupportedError(
-            "the time of day, or chance, is asked for of rows that may change: what is taken back "
-            "would not be what was added; ask for it of a source that only adds rows, or keep the "
-            "value in a table first",
-            node=type(node).__name__,
-        )
+    """Refuse the time and chance where rows are computed more than once: what is taken back, or
+    paired later, would not be what was added.
+    """
+    match node:
+        case Filter() | Project():
+            if change_kinds(node.input) != INSERT and asks_time_or_chance(node):
+                raise UnsupportedError(
+                    "the time of day, or chance, is asked for of rows that may change: what is "
+                    "taken back would not be what was added; ask for it of a source that only adds "
+                    "rows, or keep the value in a table first",
+                    node=type(node).__name__,
+                )
+        case Join() | IntervalJoin() | TemporalJoin() if _asks_anew([node.condition]):
+            raise UnsupportedError(
+                "the time of day, or chance, is asked for in ON: rows are paired when either "
+                "comes; make it a column of one side first",
+                node=type(node).__name__,
+            )
+        case WatermarkAssign() if _asks_anew([node.delay]):
+            raise UnsupportedError(
+                f"the watermark of {node.time} asks for the time of day, or chance: it follows the "
+                "rows alone, such as ts - INTERVAL '5' SECOND",
+                node=type(node).__name__,
+            )
+
+
+def _asks_anew(values: Sequence[Expression]) -> bool:
+    """Whether expressions may have other values when they are computed again."""
+    calls = (part for value in values for part in value.walk() if isinstance(part, Call))
+    return any(not function(call.function).deterministic for call in calls)
 
 
 def asks_time_or_chance(node: Node) -> bool:
@@ -248,11 +271,7 @@ def asks_time_or_chance(node: Node) -> bool:
         return False
     values = [value for _, value in node.columns] if isinstance(node, Project) else []
     conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    parts = [part for each in (*values, *conditions) for part in each.walk()]
-    by_chance = (
-        isinstance(part, Call) and not function(part.function).deterministic for part in parts
-    )
-    return timed(node, 0) is not node or any(by_chance)
+    return _asks_anew([*values, *conditions])
 
 
 def _check_ranks(node: Filter | Calc) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pkray.errors import OptionError
+from pkray.errors import OptionError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.relational import changelog, query
 from pkray.relational.continuous.feeds.pace import Pace, SourceTimes
@@ -227,3 +227,34 @@ def test_a_source_that_has_ended_holds_time_back_no_more() -> None:
     two.b.finish()
     assert two.run.step()
     assert two.reached == 5
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a.k FROM a JOIN b ON a.k = b.k AND a.at < LOCALTIMESTAMP",
+        "SELECT a.k FROM a LEFT JOIN b ON a.k = b.k AND a.at < LOCALTIMESTAMP",
+    ],
+)
+def test_what_changes_with_the_clock_is_refused_in_joins(text: str) -> None:
+    columns = {"k": "INT", "at": "TIMESTAMP(3)"}
+    a, b = (changelog(columns, name=name, dialect="flink") for name in "ab")
+    with pytest.raises(UnsupportedError, match="make it a column of one side first"):
+        query(text, dialect="flink", a=a, b=b).stream()
+
+
+def test_a_watermark_that_follows_the_clock_is_refused() -> None:
+    mark = ("at", "LEAST(at, LOCALTIMESTAMP)")
+    a = changelog({"k": "INT", "at": "TIMESTAMP(3)"}, watermark=mark, name="a", dialect="flink")
+    text = "SELECT * FROM TABLE(TUMBLE(TABLE a, DESCRIPTOR(at), INTERVAL '10' SECOND))"
+    with pytest.raises(UnsupportedError, match="follows the rows alone"):
+        query(text, dialect="flink", a=a).stream()
+
+
+def test_the_time_of_an_epoch_is_one_for_all_its_rows() -> None:
+    a = changelog({"k": "INT"}, name="a", dialect="flink")
+    text = "SELECT PROCTIME() AS p, CURRENT_TIMESTAMP AS c, NOW() AS n FROM a"
+    with query(text, dialect="flink", a=a).stream(clock=lambda: 5000) as stream:
+        a.push([{"k": 1}, {"k": 2}])
+        times = {value for row in stream.poll().to_pylist() for value in list(row.values())[2:]}
+    assert times == {datetime.datetime(1970, 1, 1, 0, 0, 5, tzinfo=datetime.UTC)}
