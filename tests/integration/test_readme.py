@@ -64,7 +64,7 @@ def test_the_tour_of_continuous_queries(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     with pkray.connect("warehouse") as catalog:
         tour: dict = {"catalog": catalog}
-        (code,) = blocks("Continuous queries")
+        code = blocks("Continuous queries")[0]
         exec(compile(code, "README.md", "exec"), tour)
         assert "equal at snapshot" in capsys.readouterr().out
         balance = catalog.load_table("shop.balance").to_arrow()
@@ -75,6 +75,18 @@ def test_the_tour_of_continuous_queries(tmp_path, monkeypatch, capsys):
         assert catalog.load_table("shop.large").to_arrow()["id"].to_pylist() == [1]
         assert catalog.load_table("shop.small").to_arrow()["id"].to_pylist() == [3]
         assert [each.name for each in catalog.queries()] == ["shop.balance", "sizes"]
+
+
+def test_the_tour_of_event_time(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pkray.connect("warehouse") as catalog:
+        tour: dict = {"catalog": catalog}
+        exec(compile(blocks("Continuous queries")[1], "README.md", "exec"), tour)
+        assert capsys.readouterr().out.count("'n': 1") == 1
+        assert tour["minutes"].status()["late"] == 1
+        (late,) = catalog.load_table("shop.minutes$late").to_arrow().to_pylist()
+        assert '"at": "2026-01-01 12:00:59"' in late["row"]
+        assert tour["minutes"].verify()
 
 
 def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):

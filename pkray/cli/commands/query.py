@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import time
 from typing import Annotated, Any
 
@@ -34,6 +35,7 @@ Detach = Annotated[
 ]
 
 _LOOK_SECONDS = 1.0
+_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @query_app.command("list")
@@ -174,9 +176,13 @@ def watch(query: Any, *, stops: bool = True) -> None:
 
 def _drawn(name: str, status: dict[str, Any]) -> Table:
     behind = status.get("lag", {})
-    places = "\n".join(_place(source, at, behind) for source, at in status["sources"].items())
+    marks = status.get("watermarks", {})
+    places = "\n".join(
+        _place(source, at, behind, marks.get(source)) for source, at in status["sources"].items()
+    )
     several = f", {status['workers']} workers" if status.get("workers", 1) > 1 else ""
-    title = f"{name}: {status['state']}, epoch {status['epoch']}{several}"
+    late = f", {status['late']:,} rows came late" if status.get("late") else ""
+    title = f"{name}: {status['state']}, epoch {status['epoch']}{several}{late}"
     drawn = Table(title=title, caption=places)
     headings = ("node", "type", "rows in", "rows out", "seconds", "state", "in memory", "in files")
     for heading in headings:
@@ -200,9 +206,13 @@ def _drawn(name: str, status: dict[str, Any]) -> Table:
     return drawn
 
 
-def _place(source: str, at: int, behind: dict[str, Any]) -> str:
-    """Say how far a source is read, and how far behind that is."""
+def _place(source: str, at: int, behind: dict[str, Any], watermark: int | None) -> str:
+    """Say how far a source is read, its event time, and how far behind that is."""
+    place = f"{source} at {at}"
+    if watermark is not None:
+        reached = _EPOCH + datetime.timedelta(milliseconds=watermark)
+        place += f", event time {reached.isoformat(' ', 'milliseconds')}"
     lag = behind.get(source)
     if not lag or not lag["snapshots"]:
-        return f"{source} at {at}"
-    return f"{source} at {at}, {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"
+        return place
+    return f"{place}, {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"

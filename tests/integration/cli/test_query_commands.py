@@ -142,10 +142,16 @@ def test_the_status_is_drawn_with_how_far_the_query_is_behind(call):
             "default.t": {"snapshots": 2, "seconds": 1.26},
             "default.u": {"snapshots": 0, "seconds": 0.0},
         },
+        "watermarks": {"default.t": 1_700_000_000_000},
+        "late": 1234,
         "nodes": [],
     }
     drawn = _drawn("default.r", status)
-    assert drawn.caption == "default.t at 7, 2 snapshots and 1.3 s behind\ndefault.u at 2"
+    assert drawn.title == "default.r: running, epoch 3, 1,234 rows came late"
+    assert drawn.caption == (
+        "default.t at 7, event time 2023-11-14 22:13:20.000, 2 snapshots and 1.3 s behind\n"
+        "default.u at 2"
+    )
     code, shown, _ = call("status", "default.r", "--live")
     assert code == 0
     assert "Aggregate" in shown

@@ -174,6 +174,7 @@ class Query:
             **failure_status(failure),
             "epoch": found.epoch if found else -1,
             "sources": dict(found.positions) if found else {},
+            "late": sum(found.late.values()) if found else 0,
             "nodes": list(nodes),
         }
 
