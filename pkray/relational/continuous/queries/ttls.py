@@ -33,7 +33,7 @@ def check_layouts(
             raise UnsupportedError(
                 f"node {number}, {description(node)}, keeps rows that expire, and otherwise reads "
                 "them from its sources: its ttl cannot change from or to 0 while it has state; "
-                "drop the query and start it anew, or leave the ttl as it is",
+                "let the plan take over by query.upgrade(…), or leave the ttl as it is",
                 node=number,
                 field="ttl",
             )
