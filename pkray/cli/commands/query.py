@@ -30,6 +30,10 @@ Follow = Annotated[
 Engine = Annotated[
     str, typer.Option("--engine", metavar="local|spark", help="What computes the bounded run.")
 ]
+Result = Annotated[
+    str | None,
+    typer.Option("--table", metavar="TABLE", help="Which result; by default all are compared."),
+]
 Detach = Annotated[
     bool, typer.Option("--detach", help="Leave it running on the Ray cluster, and return.")
 ]
@@ -101,11 +105,12 @@ def verify(
     name: Name,
     snapshot: SnapshotId = None,
     engine: Engine = "local",
+    table: Result = None,
     as_json: Json = False,
 ) -> None:
     """Compare a result with the bounded run over the inputs that its snapshot names."""
     with output.waiting("running the query once"):
-        report = catalog.query(name).verify(snapshot, engine)
+        report = catalog.query(name).verify(snapshot, engine, table)
     found = {
         "equal": report.equal,
         "missing": report.missing_rows,

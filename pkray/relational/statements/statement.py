@@ -13,6 +13,7 @@ from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.api.relation import of_query
 from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
@@ -77,12 +78,13 @@ class Statement:
         clock: Callable[[], int] | None = None,
         on_failure: Callable[[dict[str, Any]], object] | None = None,
         backfill: Literal["local", "spark"] | None = None,
+        strict: bool = False,
     ) -> Any:
         """Let it go on as its sources change.
 
         Args:
             name: of the query; default the names of its tables.
-            trigger, max_rows, on_error, clock, on_failure, backfill: as of
+            trigger, max_rows, on_error, clock, on_failure, backfill, strict: as of
                 ``Relation.materialize``.
 
         Returns:
@@ -90,8 +92,11 @@ class Statement:
 
         Raises:
             QueryExistsError: there is one of this name with another plan.
-            UnsupportedError: a node does not run continuously.
+            UnsupportedError: a node does not run continuously; or, with `strict`, is excepted from
+                the claim that results equal bounded ones.
         """
+        if strict:
+            check_exact(self.sinks, self.dialect)
         options = QueryOptions(
             trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
         )

@@ -51,6 +51,7 @@ def test_queries_are_listed_shown_verified_and_dropped(said, call):
     assert said("list")["state"] == "stopped"
     assert said("status", "default.r")["sources"] == {"default.t": 1}
     assert said("verify", "default.r")["equal"] is True
+    assert said("verify", "default.r", "--table", "default.r")["equal"] is True
     assert said("savepoint", "default.r", "one") == {"savepoint": "one", "query": "default.r"}
     assert said("drop", "default.r") == {"dropped": "default.r"}
     code, _, wrong = call("status", "default.r")

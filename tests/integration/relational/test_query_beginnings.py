@@ -248,6 +248,10 @@ def test_the_plan_says_which_rows_are_not_read_and_strict_refuses_it(catalog, pu
     )
     with pytest.raises(UnsupportedError, match=r"strict: rows of default\.none"):
         relation.materialize("default.r", strict=True)
+    catalog.create_table("default.r", [("k", "INT"), ("v", "INT")], ["k"])
+    insert = catalog.sql("INSERT INTO r " + reading("none", {"scan.mode": "latest"}))
+    with pytest.raises(UnsupportedError, match=r"strict: rows of default\.none"):
+        insert.start(strict=True)
 
 
 @pytest.mark.parametrize(

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pkray.errors import QueryError, SchemaError, UnsupportedError
+from pkray.errors import QueryError, SchemaError
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query
 from pkray.relational.continuous.queries.query_store import QueryStore
-from pkray.relational.continuous.queries.verify import exclusions
+from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
-from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.plans import compile_plans, session_of
 from pkray.table.table import Table
 
@@ -40,9 +39,8 @@ def materialize(
         raise QueryError(
             f"no catalog has the table {name}: make the relation by catalog.sql or from a table"
         )
-    excluded = list(exclusions(with_total_rows(relation.plan, relation.dialect)))
-    if strict and excluded:
-        raise UnsupportedError(f"strict: {excluded[0]}", reasons=tuple(excluded))
+    if strict:
+        check_exact([relation.plan], relation.dialect)
     chosen = QueryOptions(
         trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
     )

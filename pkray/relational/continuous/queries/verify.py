@@ -22,6 +22,7 @@ from pkray.relational.continuous.feeds.feeds import (
 from pkray.relational.continuous.outlets.table_outlet import EPOCH, SOURCES, WATERMARKS
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
 from pkray.relational.continuous.queries.comparison import differences
+from pkray.relational.dialect import Dialect
 from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -38,7 +39,7 @@ from pkray.relational.plan.nodes import (
     Window,
 )
 from pkray.relational.plan.physical import to_logical
-from pkray.relational.plan.total_rows import lacks_row
+from pkray.relational.plan.total_rows import lacks_row, with_total_rows
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
@@ -260,6 +261,20 @@ def _changed_rows(source: TableSource, bounds: Bounds) -> ChangelogSource:
         kinds = pa.array(SHORT).take(pa.array(changes.kinds))
         rows.epochs.append(pa.Table.from_batches([changes.rows]).append_column(ROW_KIND, kinds))
     return rows
+
+
+def check_exact(plans: Sequence[Node], dialect: Dialect) -> None:
+    """Check that the claim that both runs are equal leaves nothing out.
+
+    Args:
+        plans: logical ones.
+
+    Raises:
+        UnsupportedError: it does; the error says what.
+    """
+    known = [each for plan in plans for each in exclusions(with_total_rows(plan, dialect))]
+    if known:
+        raise UnsupportedError(f"strict: {known[0]}", reasons=tuple(known))
 
 
 def exclusions(plan: Node) -> Iterator[str]:
