@@ -17,6 +17,7 @@ from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
+from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.sql.statements.reading import parse_statement, placed
@@ -96,7 +97,7 @@ class Statement:
                 the claim that results equal bounded ones.
         """
         if strict:
-            check_exact(self.sinks, self.dialect)
+            check_exact(self.sinks, self.dialect, ttl_of(self._catalog.session.options))
         options = QueryOptions(
             trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
         )

@@ -531,6 +531,9 @@ def test_another_ttl_takes_effect_when_a_query_is_started_again(catalog, put):
     times[0] += 5000
     query.wait({"default.t": put({5: 5})})
     assert content(catalog) == Counter([(1, 1, 5)])  # what was counted before is forgotten
+    assert query.verify().excluded == ("state that was idle for its TTL is forgotten",)
+    with pytest.raises(UnsupportedError, match="strict: state that was idle"):
+        catalog.sql(TOTALS).materialize("default.s", strict=True)
 
 
 def test_a_ttl_under_which_a_join_keeps_other_rows_is_refused_by_node(catalog, put):

@@ -13,6 +13,7 @@ from pkray.relational.continuous.queries.query_store import QueryStore
 from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
+from pkray.relational.plan.state import ttl_of
 from pkray.relational.plans import compile_plans, session_of
 from pkray.table.table import Table
 
@@ -40,7 +41,7 @@ def materialize(
             f"no catalog has the table {name}: make the relation by catalog.sql or from a table"
         )
     if strict:
-        check_exact([relation.plan], relation.dialect)
+        check_exact([relation.plan], relation.dialect, ttl_of(session.options))
     chosen = QueryOptions(
         trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
     )

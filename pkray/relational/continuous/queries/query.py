@@ -22,6 +22,7 @@ from pkray.errors import (
     ServiceUnavailableError,
     UnsupportedError,
 )
+from pkray.options.values import duration_millis
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -300,6 +301,7 @@ class Query:
             made.beginnings,
             times=times,
             place=self.tables.index(name),
+            expires=any(duration_millis(ttl) for ttls in made.ttls.values() for ttl in ttls),
             skips=made.options.get("on_error") == "skip",
             memory=self._catalog.session.memory,
         )

@@ -39,6 +39,7 @@ from pkray.relational.plan.nodes import (
     Window,
 )
 from pkray.relational.plan.physical import to_logical
+from pkray.relational.plan.state import NEVER, state_ttls
 from pkray.relational.plan.total_rows import lacks_row, with_total_rows
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
@@ -48,6 +49,9 @@ from pkray.shown import html_values
 from pkray.table.table import Table
 
 BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
+
+
+_EXPIRES = "state that was idle for its TTL is forgotten"
 
 
 @dataclass(frozen=True)
@@ -138,6 +142,7 @@ def verify(
     *,
     times: Times | None = None,
     place: int = 0,
+    expires: bool = False,
     skips: bool = False,
     memory: int | None = None,
 ) -> VerifyReport:
@@ -151,6 +156,7 @@ def verify(
         beginnings: of the sources of which not everything was read first.
         times: says which rows came late and which still wait; None: nothing waits in the plan.
         place: of the plan that goes down to the table.
+        expires: whether any state has a TTL.
         skips: whether rows that cannot be computed are left out.
         memory: bytes that the bounded run and the comparison may each hold, about.
 
@@ -179,6 +185,7 @@ def verify(
     missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
     number = view.snapshot.id if view.snapshot else None
     excluded = [*exclusions(to_logical(roots[place])), *_said(skipped), *time.said()]
+    excluded += [_EXPIRES] if expires else []
     return VerifyReport(
         not missing.rows and not extra.rows,
         missing.first,
@@ -263,16 +270,20 @@ def _changed_rows(source: TableSource, bounds: Bounds) -> ChangelogSource:
     return rows
 
 
-def check_exact(plans: Sequence[Node], dialect: Dialect) -> None:
+def check_exact(plans: Sequence[Node], dialect: Dialect, ttl: str) -> None:
     """Check that the claim that both runs are equal leaves nothing out.
 
     Args:
         plans: logical ones.
+        ttl: of state for which no hint says another.
 
     Raises:
         UnsupportedError: it does; the error says what.
     """
     known = [each for plan in plans for each in exclusions(with_total_rows(plan, dialect))]
+    nodes = (node for plan in plans for node in plan.walk())
+    if any(each != NEVER for node in nodes for each in state_ttls(node, ttl)):
+        known.append(_EXPIRES)
     if known:
         raise UnsupportedError(f"strict: {known[0]}", reasons=tuple(known))
 
