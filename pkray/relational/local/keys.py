@@ -23,6 +23,8 @@ from pkray.relational.plan.expressions import SortKey
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Aggregation: TypeAlias = tuple[str | list[str], str]
+MOST_PAIRS = 1 << 16
+"""Pairs of values for which a table of all is faster than one of those that occur."""
 WIDEST = 1 << 62
 """Numbers packed into one stay below this, so that sums of them fit in 64 bits."""
 
@@ -96,18 +98,32 @@ class Codes:
         return first
 
 
-def codes(columns: Sequence[Column], rows: int) -> Codes:
-    """Number the groups of equal rows; without columns all rows are one group."""
+def codes(columns: Sequence[Column], rows: int, *, in_order: bool = True) -> Codes:
+    """Number the groups of equal rows; without columns all rows are one group.
+
+    Args:
+        in_order: whether groups are numbered as they first occur; in any order it is faster.
+    """
     result = np.zeros(rows, np.int64)
     count = min(rows, 1)
     for column in columns:
         numbers, distinct = _codes(column)
         if count <= 1:
             result, count = numbers, distinct
+        elif not in_order and count * distinct <= MOST_PAIRS:
+            result, count = _paired(result * distinct + numbers, count * distinct)
         else:
             packed = pa.array(result * distinct + numbers).dictionary_encode()
             result, count = np.asarray(packed.indices).astype(np.int64), len(packed.dictionary)
     return Codes(result, count)
+
+
+def _paired(pairs: np.ndarray, possible: int) -> tuple[np.ndarray, int]:
+    """Number those of the possible pairs that occur."""
+    occurs = np.zeros(possible, np.bool_)
+    occurs[pairs] = True
+    numbers = np.cumsum(occurs) - 1
+    return numbers[pairs], int(numbers[-1]) + 1
 
 
 def _codes(column: Column) -> tuple[np.ndarray, int]:

@@ -17,7 +17,7 @@ from pkray.relational.continuous.operator import Context, Epoch, Operator, opera
 from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.local.engine import STEPS, Step, load
 from pkray.relational.local.windows import in_windows
-from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (
     BIGINT,
@@ -163,17 +163,25 @@ class Watermarks(Operator):
         super().__init__(node, context)
         self.watermark: int | None = None
         self._delay = compile_expression(node.delay, node.input.fields)
+        self._follows_time = _is_shifted(node.delay, node.time)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
         if len(changes):
             self._check_times(changes)
-            greatest = pc.max(self._delay.evaluate(changes.rows))
+            greatest = pc.max(self._delay.evaluate(self._newest(changes.rows)))
             if greatest.is_valid:
                 micros = greatest.cast(pa.timestamp("us", greatest.type.tz)).value
                 known = self.watermark
                 self.watermark = micros if known is None else max(known, micros)
         return changes
+
+    def _newest(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Choose rows of which one has the greatest watermark: where it follows the time, one."""
+        if not self._follows_time:
+            return rows
+        times = rows.column(self.node.time)
+        return rows.slice(pc.index(times, pc.max(times)).as_py(), 1)
 
     def _check_times(self, changes: Changes) -> None:
         times = changes.column(self.node.time)
@@ -184,6 +192,17 @@ class Watermarks(Operator):
                 "filter such rows out in a view before the watermark is declared",
                 column=self.node.time,
             )
+
+
+def _is_shifted(value: Expression, column: str) -> bool:
+    """Whether an expression is a column, or so much before or after it."""
+    if isinstance(value, ColumnRef):
+        return value.name == column
+    if not isinstance(value, Call) or value.function != "plus_interval":
+        return False
+    time, *spans = value.arguments
+    months = spans[0] if spans else None
+    return _is_shifted(time, column) and isinstance(months, Literal) and months.value == 0
 
 
 @operates(Exchange, Hint, Sink, Sort)

@@ -53,7 +53,7 @@ class Groups:
     def from_changes(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Groups:
         """Group changes by columns."""
         columns = changes.columns(names)
-        numbers = codes(columns, len(changes))
+        numbers = codes(columns, len(changes), in_order=False)
         first = numbers.first_rows()
         keys = identified([column.take(pa.array(first)) for column in columns], numbers.count)
         order = NormalizedKeys([keys]).argsort(stable=False)

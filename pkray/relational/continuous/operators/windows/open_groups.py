@@ -136,18 +136,23 @@ class OpenGroups:
         """List the groups that were open when the epoch began: their keys."""
         return self._lists.all()
 
+    def groups(self, keys: pa.Table) -> Groups:
+        """Make groups of keys as they are listed, each once."""
+        columns = [_whole(keys[name]) for name in self.names]
+        groups = Groups.of_keys(self._nothing, self.names, columns)
+        if not self._listed_twice:
+            return groups
+        once = pa.array(_first_places(groups.keys))
+        columns = [column.take(once) for column in columns]
+        return Groups.of_keys(self._nothing, self.names, columns)
+
     def get(self, keys: pa.Table) -> tuple[Groups, Found]:
-        """Find what is kept of groups, each once; those that are gone are not found.
+        """Find what is kept of groups; those that are gone are not found.
 
         Args:
             keys: as they are listed.
         """
-        columns = [_whole(keys[name]) for name in self.names]
-        groups = Groups.of_keys(self._nothing, self.names, columns)
-        if self._listed_twice:
-            once = pa.array(_first_places(groups.keys))
-            columns = [column.take(once) for column in columns]
-            groups = Groups.of_keys(self._nothing, self.names, columns)
+        groups = self.groups(keys)
         return groups, self._state.get(groups.keys)
 
     def named(self, found: Found) -> Groups:

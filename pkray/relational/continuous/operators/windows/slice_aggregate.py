@@ -51,8 +51,7 @@ class SliceAggregate(Operator):
         changes = self._in_time(inputs[0], passed, epoch)
         if len(changes):
             self._open.take(changes, epoch)
-            ends = micros(changes.column(self._open.end))
-            if self._rows_until is not None and ends.min() <= self._rows_until:
+            if self._rows_until is not None and self._is_among(self._rows_until, changes):
                 self._rows = self._rows_until = None
         if not epoch.ends:
             return Changes.none(self.node.fields)
@@ -61,17 +60,24 @@ class SliceAggregate(Operator):
         self._forget(until, epoch)
         return made
 
+    def _is_among(self, until: int, changes: Changes) -> bool:
+        """Whether a change is of a slice that ends until then."""
+        return bool((micros(changes.column(self._open.end)) <= until).any())
+
     def _in_time(self, changes: Changes, passed: int | None, epoch: Epoch) -> Changes:
         if not len(changes) or passed is None:
             return changes
         ends = micros(changes.column(self._open.end))
-        late = np.flatnonzero(self._cut.first_ends(ends) <= passed)
-        if len(late):
-            rows, windows = self._cut.windows(ends[late], None, passed)
-            missed = changes.take(late[rows])
-            missed = missed.with_rows(self._with_bounds(missed.rows, windows))
-            self.context.late(0, missed, epoch)
-        return changes.where(self._cut.last_ends(ends) > passed)
+        late = np.flatnonzero(ends <= passed)
+        if not len(late):
+            return changes
+        rows, windows = self._cut.windows(ends[late], None, passed)
+        missed = changes.take(late[rows])
+        missed = missed.with_rows(self._with_bounds(missed.rows, windows))
+        self.context.late(0, missed, epoch)
+        kept = np.ones(len(changes), bool)
+        kept[late] = self._cut.last_ends(ends[late]) > passed
+        return changes.where(kept)
 
     def _with_bounds(self, rows: pa.RecordBatch, ends: np.ndarray) -> pa.RecordBatch:
         """Put the bounds of windows in the place of those of slices."""
@@ -152,8 +158,7 @@ class SliceAggregate(Operator):
         """Forget slices whose last window is over."""
         gone = self._open.ended(until, epoch)
         if len(gone):
-            groups, _ = self._open.get(gone)
-            self._open.forget(groups)
+            self._open.forget(self._open.groups(gone))
         self._listed = self._still_open(self._listed, until)
         self._rows = self._still_open(self._rows, until)
 

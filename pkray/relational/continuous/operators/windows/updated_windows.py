@@ -165,7 +165,7 @@ class UpdatedWindows(Operator):
         self._over.add(listed.filter(pa.array(left)), moments[left], epoch)
         gone = listed.filter(pa.array(~left))
         if len(gone):
-            groups, _ = self._open.get(gone)
+            groups = self._open.groups(gone)
             self._open.forget(groups)
             self._given.remove(groups.keys)
             self._late.keep(lambda keys: self._ends(keys) + self._lateness > until, epoch)
