@@ -18,6 +18,8 @@
 - An **epoch** takes all sources from one position to another. A **run** (``run``) goes from epoch
   to epoch: it writes each down before it begins, gives its net changes to an **outlet** for each
   root of the plan (``outlets/``), and now and then writes a **checkpoint** of all states.
+- **Event time** (``watermarks``) is at each operator as far as the slowest source below it. It
+  moves at the end of an epoch, and what waited for it comes then.
 - Several **workers** (``parallel/``) may share a run: each has all operators, and of their rows
   those of its keys.
 - A **query** (``queries/``) is what people hold and a warehouse keeps; a worker runs it. A stream

@@ -135,6 +135,34 @@ def test_sources_wait_for_the_slowest_of_their_group(catalog):
     assert query.status()["watermarks"]["shop.fast"] == millis(31)
 
 
+@pytest.mark.parametrize("how", ["setting", "table", "hint"])
+def test_a_source_without_changes_holds_windows_back_until_it_is_idle(catalog, how):
+    options = {"scan.watermark.idle-timeout": "1 min"} if how == "table" else {}
+    hint = "/*+ OPTIONS('scan.watermark.idle-timeout' = '1 min') */" if how == "hint" else ""
+    if how == "setting":
+        catalog.sql("SET 'table.exec.source.idle-timeout' = '1 min'")
+    busy, quiet = clicks(catalog, "shop.busy"), clicks(catalog, "shop.quiet", **options)
+    for table in (busy, quiet):
+        table.alter.set_watermark("at")
+        put(table, (1, 1))
+    both = f"SELECT * FROM shop.busy UNION ALL SELECT * FROM shop.quiet {hint}"
+    catalog.create_view("clicks", catalog.sql(both, dialect="flink"), temporary=True)
+    now = [0]
+    text = COUNTED.replace("shop.clicks", "clicks")
+    query = catalog.sql(text, dialect="flink").materialize("shop.result", clock=lambda: now[0])
+    query.wait({"shop.busy": put(busy, (2, 15))})
+    assert counts(catalog) == []
+    now[0] = 50_000
+    query.wait({"shop.busy": put(busy, (3, 16))})
+    assert query.status()["idle"] == []
+    now[0] = 60_000
+    assert query._worker().wait(lambda status: status["idle"] == ["shop.quiet"], 10)
+    assert counts(catalog) == [(10, 2)]
+    query.wait({"shop.quiet": put(quiet, (4, 4), (5, 17))})
+    assert query.status()["late"] == 1
+    assert query.verify().equal
+
+
 def test_a_query_that_ends_reads_all_that_there_is(catalog):
     options = {
         "scan.watermark.alignment.group": "g",

@@ -2,5 +2,6 @@
 
 A `Feed` gives the changes of one source, `Feeds` those of a plan, epoch by epoch. `ToldSnapshots`
 finds the snapshots of a table up to which its changelog tells everything. `SourceRows` finds rows
-of a source by key as of an epoch, `TableRows` those of a keyed table.
+of a source by key as of an epoch, `TableRows` those of a keyed table. `SourceTimes` says which
+sources are idle and which wait for slower ones.
 """

@@ -10,5 +10,6 @@
 
 `ResultStream` gives a relation's changes to whoever asks. `verify` proves a result by the bounded
 run at the positions that its snapshot names. ``state_tables`` reads what operators remember and
-``skipped_rows`` what was left out. ``shares`` opens what each of several workers computes with.
+``skipped_rows`` and ``late_rows`` what was left out; ``as_of_watermarks`` leaves it out of the
+bounded run. ``shares`` opens what each of several workers computes with.
 """
