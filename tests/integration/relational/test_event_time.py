@@ -319,3 +319,19 @@ def test_a_query_of_a_result_waits_for_its_watermark(catalog):
         (second(40), 2),
     ]
     assert above.verify().equal
+
+
+def test_the_report_says_that_a_keyed_table_forgets_its_versions(catalog):
+    for name in ("shop.clicks", "shop.rates"):
+        clicks(catalog, name).alter.set_watermark("at")
+    text = (
+        "SELECT c.k, r.at AS since FROM shop.clicks AS c "
+        "LEFT JOIN shop.rates FOR SYSTEM_TIME AS OF c.at AS r ON c.k = r.k"
+    )
+    query = catalog.sql(text, dialect="flink").materialize("shop.result")
+    query.wait({"shop.rates": put(catalog.load_table("shop.rates"), (1, 3))})
+    query.wait({"shop.clicks": put(catalog.load_table("shop.clicks"), (1, 5), (2, 60))})
+    query.wait({"shop.rates": put(catalog.load_table("shop.rates"), (1, 30))})
+    (row, *_) = catalog.load_table("shop.result").to_arrow().to_pylist()
+    assert (row["k"], row["since"]) == (1, second(3))
+    assert "a temporal join met versions that shop.rates no longer has" in query.verify().excluded

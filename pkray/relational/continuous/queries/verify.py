@@ -27,8 +27,12 @@ from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
+    Exchange,
+    Hint,
     Limit,
     Node,
+    Normalize,
+    Project,
     RowKey,
     Scan,
     Sink,
@@ -36,6 +40,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     TopN,
     Values,
+    WatermarkAssign,
     Window,
 )
 from pkray.relational.plan.physical import to_logical
@@ -288,6 +293,13 @@ def check_exact(plans: Sequence[Node], dialect: Dialect, ttl: str) -> None:
         raise UnsupportedError(f"strict: {known[0]}", reasons=tuple(known))
 
 
+def _source_of(node: Node) -> Node:
+    """Find what gives the rows of a node that leaves them as they are."""
+    while isinstance(node, Exchange | Hint | Normalize | Project | WatermarkAssign):
+        node = node.input
+    return node
+
+
 def exclusions(plan: Node) -> Iterator[str]:
     """List what the claim that both runs are equal leaves out in this plan."""
     for node in plan.walk():
@@ -298,6 +310,8 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "a lookup join sees its table as it is when a row comes"
             case TemporalJoin():
                 yield "rows and versions that come late to a temporal join meet what is left"
+                if isinstance(scan := _source_of(node.right), Scan):
+                    yield f"a temporal join met versions that {scan.source.name} no longer has"
             case Limit(input=below) if not isinstance(below, Sort):
                 yield "LIMIT without ORDER BY takes rows by arrival"
             case Deduplicate(order_by=None):
