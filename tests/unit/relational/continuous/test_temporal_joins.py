@@ -76,6 +76,7 @@ def test_each_left_row_meets_the_version_of_its_time(
     rng = random.Random(seed)
     monkeypatch.setattr(temporal, "MOST_VERSIONS", rng.choice([1, 5, 1 << 20]))
     monkeypatch.setattr(recent, "MOST_BYTES", rng.choice([0, 500, 1 << 20]))
+    monkeypatch.setattr(recent, "MOST_RUNS", rng.choice([1, 64]))
     outer, least = rng.random() < 0.5, rng.choice([None, 20])
     run = temporal_join(
         "LEFT JOIN" if outer else "JOIN",
@@ -192,3 +193,10 @@ def test_a_deduplicated_view_has_versions() -> None:
     run.push("l", [left(number, 1, time) for number, time in enumerate((0, 2, 10, 19))])
     run.finish()
     assert run.content == {(1, 1, 5): 1, (2, 1, 6): 1, (3, 1, 6): 1}
+
+
+def test_what_waits_in_memory_is_in_the_states_too() -> None:
+    run = temporal_join()
+    run.push("r", [right(1, 5, 1), right(1, 6, 10)])
+    run.push("l", [left(0, 1, 5), left(1, 1, 10)])  # the watermark is at 5
+    assert run.held_rows() == 3  # the left row and the version of 10, and the version of 1
