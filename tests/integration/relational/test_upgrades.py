@@ -408,10 +408,14 @@ def test_several_workers_hand_their_states_over(catalog, put):
     assert query.status()["workers"] == 3
     join = "SELECT a.side, a.n, a.total, b.v AS w FROM (" + TOTALS + ") a JOIN t b ON a.n = b.k"
     query.upgrade(join)
+    query.rollback()
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+    query.upgrade(join)
     query.wait({"default.t": put({60: 1, 61: 2}, 5)})
     assert query.status()["workers"] == 3
     assert content(catalog) == rows_of(catalog.sql(join).to_arrow())
     query.rollback()
+    assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
     query.wait({"default.t": put({62: 1}, 6, 7)})
     assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
 

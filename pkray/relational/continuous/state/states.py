@@ -113,8 +113,11 @@ class States:
         return sum(state.cache_bytes for state in self.opened.values())
 
     def checkpoint(self) -> dict[str, tuple[DataFileMeta, ...]]:
-        """Write all to files; list those that have all rows, by state."""
-        return {name: state.checkpoint() for name, state in self.opened.items()}
+        """Write all to files; list those that have all rows, by state, also of those that nobody
+        opened.
+        """
+        others = {name: tuple(files) for name, files in self._files.items()}
+        return others | {name: state.checkpoint() for name, state in self.opened.items()}
 
     def close(self) -> None:
         """Forget what no checkpoint has."""
