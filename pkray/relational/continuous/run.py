@@ -16,6 +16,7 @@ from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.continuous.parallel.peers import alone
 from pkray.relational.continuous.parallel.plan import RunnablePlan as RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share, assignments, summed
@@ -294,11 +295,13 @@ class Run:
         return bool(self.positions and idle) and self.graph.moves(self.feeds.scans_of(idle))
 
     def _run(self, record: EpochRecord) -> None:
+        results: list[TablePart | None] = []
         if self._team is not None:
-            self._team.run(record)
+            results = [each.part() for each in self._outlets]
+            self._team.run(record, results)
         collected: list[list[Changes]] = [[] for _ in self._outlets]
         try:
-            for made, epoch in self.share.run(record):
+            for made, epoch in self.share.run(record, results):
                 if self._settings.is_interrupted():
                     raise Interrupted
                 self._take(made, collected, epoch)
@@ -307,7 +310,8 @@ class Run:
                 self._team.fail(error)
             raise
         if self._team is not None:
-            self._team.finish()
+            for outlet, reports in zip(self._outlets, self._team.finish(), strict=True):
+                outlet.add(reports)
         moved = (name for name, (after, until) in record.bounds.items() if until > after)
         self._times.note(moved, record.time)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 import weakref
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import pyarrow as pa
@@ -32,10 +32,10 @@ from pkray.metadata.commit_name import (
 from pkray.rows.input import Missing
 from pkray.rows.new_columns import new_columns
 from pkray.schema.table_schema import TableSchema
-from pkray.service.client.pusher import deletions, incoming
+from pkray.service.client.pusher import PushTarget, deletions, incoming
 from pkray.service.client.table_service import TableService
 from pkray.service.client.writer_session import WriterSession
-from pkray.service.protocol import CommitOutcome, CommitRequest
+from pkray.service.protocol import CommitOutcome, CommitRequest, PushReport
 
 
 @checked_class
@@ -67,6 +67,7 @@ class TableWriter(Closeable):
         self._grow = grow
         self.commit_user = commit_user
         self._schema = schema
+        self._service = service
         self._coordinator = service.coordinator
         session = WriterSession(schema, service, commit_user, alone)
         self._session = session
@@ -118,6 +119,11 @@ class TableWriter(Closeable):
         data = self._merge_schema(data, row_kinds)
         self._push(incoming(data, self._schema, row_kinds, missing=self._missing))
 
+    def target(self) -> PushTarget:
+        """Give what other processes need to push rows of the commit to come; it pickles."""
+        self._require_open()
+        return self._service.push_target(self._session.share(), self._schema)
+
     def commit(
         self,
         commit_identifier: int | None = None,
@@ -125,6 +131,7 @@ class TableWriter(Closeable):
         full_compact: bool = False,
         watermark: int | None = None,
         properties: Mapping[str, str] | None = None,
+        reports: Sequence[PushReport] = (),
     ) -> Snapshot | None:
         """Make everything since the last commit visible, once.
 
@@ -136,6 +143,8 @@ class TableWriter(Closeable):
             full_compact: also compact every bucket into one sorted run.
             watermark: event time in epoch milliseconds, kept in the snapshot.
             properties: names and values that are kept in the snapshot.
+            reports: of what other processes pushed to `target` since the last commit; where an
+                owner loses that, the commit fails.
 
         Returns:
             The snapshot; for an identifier committed before, the one it made (None when that
@@ -157,7 +166,7 @@ class TableWriter(Closeable):
             request = CommitRequest(
                 session=self._session.id,
                 name=name,
-                reports=(self._session.report(),),
+                reports=(self._session.report(), *reports),
                 full_compact=full_compact,
                 watermark=event_time,
                 properties=dict(properties) if properties else None,
@@ -166,7 +175,7 @@ class TableWriter(Closeable):
 
         with self._session.lock:
             try:
-                outcome = self._session.persist(attempt)
+                outcome = attempt() if reports else self._session.persist(attempt)
             except (CommitUnknownError, ServiceUnavailableError):
                 self._doubt(name)
                 raise

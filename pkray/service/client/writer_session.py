@@ -98,6 +98,7 @@ class WriterSession:
         self._pusher = self._open_pusher()
         self._pushed = _Pushed(self.id)
         self.has_rows = False
+        self._is_shared = False
         self.lock = threading.RLock()
         self.is_in_doubt = False
         self.restored = 0
@@ -117,6 +118,13 @@ class WriterSession:
                 self._heal(partial(self._pusher.push_checked, batch))
             self._heal(self._pusher.settle)
             self._note()
+
+    def share(self) -> SessionId:
+        """Have all owners hold this session on, as others push to it too; name it."""
+        with self.lock:
+            self._is_shared = True
+            self._pulse.start()
+            return self.id
 
     def change_schema(self, schema: TableSchema) -> None:
         """Go on with rows of another schema; nothing was pushed since the last commit."""
@@ -213,7 +221,7 @@ class WriterSession:
         self._kept.clear()
         self._unassigned.clear()
         self._pusher = self._open_pusher()
-        self.has_rows = False
+        self.has_rows = self._is_shared = False
 
     def _heal(self, work: Callable[[], None]) -> None:
         try:
@@ -246,6 +254,8 @@ class WriterSession:
     @property
     def _targets(self) -> list[int]:
         """The owners that have, or are to have, something of the session."""
+        if self._is_shared:
+            return list(range(len(self._owners)))
         return sorted({*self._pusher.sent, *self._pusher.tokens})
 
     def _lost(self) -> list[int]:

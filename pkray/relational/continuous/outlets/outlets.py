@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.changelog_modes import changelog_modes
@@ -21,6 +22,7 @@ from pkray.relational.plan.describe import description
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Node
 from pkray.schema.row_kind import DELETE, SHORT, UPDATE_AFTER, UPDATE_BEFORE
+from pkray.service.protocol import PushReport
 
 Encoding: TypeAlias = Literal["retract", "append", "upsert"]
 KIND, EPOCH = "_row_kind", "_epoch"
@@ -106,6 +108,16 @@ class Outlet(ABC):
     @abstractmethod
     def give(self, changes: Changes, epoch: Epoch) -> None:
         """Take changes of an epoch."""
+
+    def part(self) -> TablePart | None:
+        """Give what other workers need to push their part of the epoch that begins; None: all
+        changes are given to this outlet.
+        """
+        return None
+
+    def add(self, reports: Sequence[PushReport]) -> None:
+        """Have the epoch's end take in what other workers pushed."""
+        return
 
     @abstractmethod
     def commit(

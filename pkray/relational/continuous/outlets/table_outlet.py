@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.outlets.table_parts import KIND, TablePart, TableRows
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
-from pkray.relational.local.keys import codes
-from pkray.schema.row_kind import DELETE, INSERT, SHORT
+from pkray.service.client.push_session import SpoolTarget
+from pkray.service.protocol import PushReport
 from pkray.table.table import Table
 
-KIND = "_row_kind"
 SOURCES, EPOCH, PLAN = "pkray.query.sources", "pkray.query.epoch", "pkray.query.plan"
 WATERMARKS = "pkray.query.watermarks"
 """Properties of the snapshots of results: JSON of the positions of the sources, the epoch, the
@@ -42,29 +38,35 @@ class TableOutlet(Outlet):
     takes_parts = True
 
     def __init__(self, table: Table, target: Sequence[str], user: str, digest: str) -> None:
-        self._table = table
-        self._target = list(target)
         self._digest = digest
-        self._takes_all = table.schema.core.merge_engine in RETRACTING
         missing = set(table.schema.names) - set(target)
-        self._writer = table.open_writer(user, missing="null" if missing else "error")
+        self._rows = TableRows(
+            tuple(target),
+            tuple(table.primary_keys),
+            table.schema.core.merge_engine in RETRACTING,
+            "null" if missing else "error",
+        )
+        self._writer = table.open_writer(user, missing=self._rows.missing)
         self._has_rows = False
+        self._reports: tuple[PushReport, ...] = ()
 
     def give(self, changes: Changes, epoch: Epoch) -> None:
-        if self._takes_all:
-            last, kinds = changes, changes.kinds
-        else:
-            last = last_of_keys(changes, self._target, self._table.primary_keys)
-            kinds = np.where(last.adds, INSERT, DELETE)
-        columns = [pc.take(pa.array(SHORT), pa.array(kinds)), *last.rows.columns]
-        rows = pa.RecordBatch.from_arrays(columns, names=[KIND, *self._target])
-        self._writer.write(rows, row_kinds=KIND)
+        self._writer.write(self._rows.of(changes), row_kinds=KIND)
         self._has_rows = True
+
+    def part(self) -> TablePart | None:
+        target = self._writer.target()
+        if isinstance(target, SpoolTarget) or target.stages_rows:
+            return None
+        return TablePart(self._rows, target)
+
+    def add(self, reports: Sequence[PushReport]) -> None:
+        self._reports = tuple(reports)
 
     def commit(
         self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
     ) -> None:
-        if not self._has_rows:
+        if not self._has_rows and not self._reports:
             return
         properties = {
             SOURCES: json.dumps(dict(positions)),
@@ -74,8 +76,10 @@ class TableOutlet(Outlet):
         if watermarks:
             properties[WATERMARKS] = json.dumps(dict(watermarks))
         mark = _snapshot_watermark(epoch.next_watermark)
-        self._writer.commit(epoch.number + 1, watermark=mark, properties=properties)
-        self._has_rows = False
+        self._writer.commit(
+            epoch.number + 1, watermark=mark, properties=properties, reports=self._reports
+        )
+        self._has_rows, self._reports = False, ()
 
     def close(self) -> None:
         self._writer.close()
@@ -86,17 +90,3 @@ def _snapshot_watermark(micros: int | None) -> int | None:
     if micros is None:
         return None
     return _LAST_MILLIS if micros >= LAST_WATERMARK else micros // 1000
-
-
-def last_of_keys(changes: Changes, target: Sequence[str], key: Sequence[str]) -> Changes:
-    """Leave the last change of each key of the table: of net changes the row that comes, if any.
-
-    A new row may stand before the one that it replaces.
-    """
-    if not changes.is_append:
-        changes = changes.take(np.argsort(changes.adds, kind="stable"))
-    places = [list(target).index(name) for name in key]
-    groups = codes([changes.rows.column(place) for place in places], len(changes))
-    last = np.empty(groups.count, np.int64)
-    last[groups.of_row] = np.arange(len(changes))
-    return changes if len(last) == len(changes) else changes.take(np.sort(last))

@@ -15,6 +15,7 @@ from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.continuous.parallel.key_groups import workers_of
 from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.plan import RunnablePlan
@@ -139,25 +140,31 @@ class Share:
             return None
         return self._rows.setdefault(source, TableRows(source))
 
-    def run(self, record: EpochRecord) -> Iterator[tuple[list[Changes], Epoch]]:
+    def run(
+        self, record: EpochRecord, results: Sequence[TablePart | None] = ()
+    ) -> Iterator[tuple[list[Changes], Epoch]]:
         """Run an epoch.
 
+        Args:
+            results: of each root, the table to which each worker pushes its part; None, or left
+                out: all is the first worker's.
+
         Yields:
-            of each of its parts the changes of each root, those of all workers in the first one
-            and none in the others; the last part ends the epoch.
+            of each of its parts the changes of each root that are this worker's, net; the last part
+            ends the epoch.
         """
         for source, rows in self._rows.items():
             rows.move(record.bounds[self.feeds.name_of(source)])
         arrival = record.number * _ARRIVALS
         for changes in self._parts(record):
             part = Epoch(record.number, record.time, arrival)
-            yield self._gathered(self.graph.run(changes or {}, part)), part
+            yield self._given(self.graph.run(changes or {}, part), results), part
             self.states.fit()
             arrival += self.graph.most_rows
         epoch = Epoch(record.number, record.time, arrival)
         idle = self.feeds.scans_of(record.idle)
         made = self.graph.advance(epoch, is_last=record.is_last, idle=idle)
-        yield self._gathered(made), epoch
+        yield self._given(made, results), epoch
         self.states.fit()
 
     def _parts(self, record: EpochRecord) -> Iterator[dict[int, Changes] | None]:
@@ -168,20 +175,21 @@ class Share:
             parts = backfill.read(self.feeds, self.peers.number, self.peers.count)
         return parts if self.peers.is_alone else self.peers.in_step(parts)
 
-    def _gathered(self, made: list[Changes]) -> list[Changes]:
-        """Bring the changes of the roots to the first worker."""
+    def _given(self, made: Sequence[Changes], results: Sequence[TablePart | None]) -> list[Changes]:
+        """Bring the changes of the roots to the workers that give them."""
         if self.peers.is_alone:
-            return made
-        own = [
-            netted(each, key, order)
-            for each, key, order in zip(made, self.net_keys, self.orders, strict=True)
+            return [*made]
+        return [
+            self._brought(place, changes, results[place] if results else None)
+            for place, changes in enumerate(made)
         ]
-        told = self.peers.gather(own)
-        fields = [root.fields for root in self.plan.roots]
-        if not told:
-            return [Changes.none(each) for each in fields]
-        parts = [[each[place] for each in told] for place in range(len(fields))]
-        return [*map(_united, fields, parts, self.net_keys)]
+
+    def _brought(self, place: int, changes: Changes, result: TablePart | None) -> Changes:
+        fields, key = self.plan.roots[place].fields, self.net_keys[place]
+        own = netted(changes, key, self.orders[place])
+        if result is None:
+            return _united(fields, self.peers.gather(own), key)
+        return _united(fields, [self.peers.exchange(own, result.rows.keys(own), fields)], key)
 
     def _deal(self, name: str, shares: Mapping[int, Sequence[DataFileMeta]]) -> None:
         """Give each worker the rows of its keys, of a state that others wrote."""

@@ -9,15 +9,18 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future
 from concurrent.futures import wait as wait_for
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol
 
 from pkray.errors import QueryFencedError, ServiceUnavailableError
+from pkray.relational.continuous.outlets.table_parts import PartWriter, TablePart
 from pkray.relational.continuous.parallel.mailbox import WAIT_SECONDS, Letter, Mailbox
 from pkray.relational.continuous.parallel.peers import Peers, Send
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.log import EpochRecord
 from pkray.relational.continuous.state.states import Files
+from pkray.service.protocol import PushReport
 
 START_SECONDS = 120.0
 """For how long the processes of members are waited for: they load their modules."""
@@ -25,6 +28,21 @@ _LOOK_SECONDS = 1.0
 _NAME_SECONDS = 5.0
 _END_SECONDS = 30.0
 """For how long the end of a run waits for each member to let go of what it holds."""
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What a member says of an epoch that it has run.
+
+    Attributes:
+        process: its id.
+        nodes: what each operator did so far.
+        pushed: of each result, what it pushed to the table; None: nothing.
+    """
+
+    process: int
+    nodes: list[dict[str, Any]]
+    pushed: tuple[PushReport | None, ...]
 
 
 OpenShare = Callable[[Assignment, Peers], Share]
@@ -65,13 +83,24 @@ class Member:
             peers = Peers(assignment.number, assignment.count, self._send, mailbox)
             self._share = self._open_share(assignment, peers)
 
-    def run(self, run: int, record: EpochRecord) -> tuple[int, list[dict[str, Any]]]:
-        """Run an epoch; give this process's id, and what each operator did so far."""
+    def run(
+        self, run: int, record: EpochRecord, results: Sequence[TablePart | None]
+    ) -> EpochReport:
+        """Run an epoch; push this worker's part of the results.
+
+        Args:
+            results: as of `Share.run`.
+        """
         with self._working:
             share = self._share_of(run)
-            for _ in share.run(record):
-                pass
-            return os.getpid(), share.nodes()
+            number = share.peers.number
+            writers = [None if each is None else PartWriter(each, number) for each in results]
+            for made, _ in share.run(record, results):
+                for writer, changes in zip(writers, made, strict=True):
+                    if writer is not None and len(changes):
+                        writer.give(changes)
+            pushed = tuple(None if each is None else each.finish() for each in writers)
+            return EpochReport(os.getpid(), share.nodes(), pushed)
 
     def running_node(self) -> str | None:
         """Name the operator that works, or that failed."""
@@ -186,15 +215,17 @@ class Team:
             for member, each in zip(self._members, assigned[1:], strict=True)
         ]
 
-    def run(self, record: EpochRecord) -> None:
+    def run(self, record: EpochRecord, results: Sequence[TablePart | None]) -> None:
         """Have all members run an epoch; `finish` tells when they have."""
-        self._start("run", record)
+        self._start("run", record, results)
 
-    def finish(self) -> None:
-        """Wait until all members have run the epoch."""
-        told = self.wait()
-        self.processes = [process for process, _ in told]
-        self.nodes = [nodes for _, nodes in told]
+    def finish(self) -> list[list[PushReport]]:
+        """Wait until all members have run the epoch; give of each result what they pushed."""
+        told: list[EpochReport] = self.wait()
+        self.processes = [each.process for each in told]
+        self.nodes = [each.nodes for each in told]
+        pushed = zip(*(each.pushed for each in told), strict=True)
+        return [[one for one in of_result if one is not None] for of_result in pushed]
 
     @property
     def failed_node(self) -> str | None:

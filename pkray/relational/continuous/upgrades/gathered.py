@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.outlets.table_outlet import last_of_keys
+from pkray.relational.continuous.outlets.table_parts import last_of_keys
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.local.batches import batch_of, whole

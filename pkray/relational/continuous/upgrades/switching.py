@@ -17,11 +17,11 @@ from pkray.errors import SnapshotNotFoundError, TableNotFoundError, TagNotFoundE
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.outlets.table_outlet import (
     EPOCH,
-    KIND,
     PLAN,
     SOURCES,
     WATERMARKS,
 )
+from pkray.relational.continuous.outlets.table_parts import KIND
 from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord, StoredLog
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.upgrades.gathered import Gathered

@@ -1,6 +1,6 @@
 """What of the net changes of an epoch is written into a table."""
 
-from pkray.relational.continuous.outlets.table_outlet import last_of_keys
+from pkray.relational.continuous.outlets.table_parts import last_of_keys
 from tests.unit.relational.continuous.histories import kinds_of
 from tests.unit.relational.continuous.test_changes import DELETE, INSERT, changes
 

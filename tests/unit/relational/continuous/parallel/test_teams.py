@@ -111,8 +111,8 @@ class FailingShare:
         self._error = error
         self._parts = parts
 
-    def run(self, record: EpochRecord) -> Iterator[Any]:
-        for place, part in enumerate(self._share.run(record)):
+    def run(self, record: EpochRecord, results: Any) -> Iterator[Any]:
+        for place, part in enumerate(self._share.run(record, results)):
             if place == self._parts:
                 raise self._error
             yield part
@@ -159,7 +159,7 @@ def test_a_run_that_is_over_does_not_reach_the_workers_of_the_next() -> None:
     member.join(6)
     for call in (
         lambda: member.join(5),
-        lambda: member.run(4, EpochRecord(9, {}, 0)),
+        lambda: member.run(4, EpochRecord(9, {}, 0), ()),
         lambda: member.checkpoint(4),
         lambda: member.deliver(Letter(4, 1, 0, None)),
     ):
@@ -195,4 +195,4 @@ def test_a_worker_that_lost_its_share_says_so() -> None:
     member = Member(lambda assigned, peers: pytest.fail("not opened"), lambda to, letter: None)
     member.join(4)
     with pytest.raises(ServiceUnavailableError, match="began anew"):
-        member.run(4, EpochRecord(0, {}, 0))
+        member.run(4, EpochRecord(0, {}, 0), ())
