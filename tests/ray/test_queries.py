@@ -98,6 +98,11 @@ def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
         os.kill(query.status()["processes"][place], signal.SIGKILL)
         query.wait({"default.t": put({100 + place: 3, 7: 8})}, timeout=60)
         assert query.verify().equal
+    result = ray_catalog.load_table("default.r")
+    for owner in result.service_stats()["owners"]:  # to which each worker pushes
+        os.kill(owner["pid"], signal.SIGKILL)
+        query.wait({"default.t": put({owner["pid"]: 1, 9: owner["pid"]})}, timeout=60)
+        assert query.verify().equal
     query.rescale(1)
     query.wait({"default.t": put({200: 1, 8: 9})})
     assert query.status()["workers"] == 1
