@@ -61,7 +61,9 @@ class LookupCache:
             positions = positions[np.asarray(fresh)]
             columns = [column.filter(fresh) for column in columns]
         known = batch_of(columns[:-1], self._schema, len(positions))
-        missing = np.setdiff1d(np.arange(len(asked.keys)), positions)
+        is_missing = np.ones(len(asked.keys), bool)
+        is_missing[positions] = False
+        missing = np.flatnonzero(is_missing)
         chosen = pa.array(missing)
         wanted = Asked(asked.keys.take(chosen), [each.take(chosen) for each in asked.columns])
         found = look_up(wanted)

@@ -114,11 +114,13 @@ class Lookups(Operator):
         numbers, others = np.repeat(numbers, copies), np.repeat(others, copies)
         columns = [*take(rows, numbers).columns, *take(held.rows, others).columns]
         output.add(columns, left.kinds[numbers], numbers, NEXT)
-        alone = np.setdiff1d(np.arange(len(left)), numbers)
+        is_alone = np.ones(len(left), bool)
+        is_alone[numbers] = False
         if self._misses is not None:
             is_missing = (of_row >= 0) & (held.ranges(of_row)[1] == 0)
-            alone = alone[~self._misses.put(left, attempts, is_missing, epoch)[alone]]
+            is_alone &= ~self._misses.put(left, attempts, is_missing, epoch)
         if self.node.kind is JoinKind.LEFT:
+            alone = np.flatnonzero(is_alone)
             nulls = [pa.nulls(len(alone), each.type) for each in self._sides.right.arrow]
             columns = [*take(rows, alone).columns, *nulls]
             output.add(columns, left.kinds[alone], alone, NEXT)

@@ -167,7 +167,9 @@ class TemporalJoins(Operator):
         output.add(columns, kinds[: len(numbers)], numbers, NEXT)
         self._remember(left, numbers, given)
         if self.node.kind is JoinKind.LEFT:
-            alone = np.setdiff1d(np.arange(len(left.times)), numbers)
+            is_alone = np.ones(len(left.times), bool)
+            is_alone[numbers] = False
+            alone = np.flatnonzero(is_alone)
             nulls = [pa.nulls(len(alone), each.type) for each in right.schema]
             columns = [*take(rows, alone).columns, *nulls]
             output.add(columns, kinds[: len(alone)], alone, NEXT)
