@@ -14,7 +14,7 @@ from functools import singledispatch
 from typing import TypeAlias
 
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, WindowCall
-from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.keys import best_key, has_one_version, upsert_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
@@ -307,8 +307,11 @@ def _(node: SetOperation, index: int, above: bool) -> bool:
 
 @_needs_before.register
 def _(node: TemporalJoin, index: int, above: bool) -> bool:
-    """Versions are replaced by key; left rows wait for their time, and are told apart as wholes."""
-    return index == 0 and (above or node.right_time is not None)
+    """Left rows wait for their time, and are told apart as wholes; so are versions, unless a newer
+    one takes the place of the one before."""
+    if index == 1:
+        return node.right_time is not None and not has_one_version(node)
+    return above or node.right_time is not None
 
 
 @_needs_before.register

@@ -273,6 +273,13 @@ def _tells_padding_apart(node: Join, key: Key) -> bool:
     return all(any(name in side and not side[name].type.nullable for name in key) for side in sides)
 
 
+def has_one_version(node: TemporalJoin) -> bool:
+    """Whether the right side of a temporal join has one row a key at a time: a newer version takes
+    the place of the one before. Else each of its rows is a version."""
+    keys = frozenset(node.right_keys)
+    return any(key <= keys for key in upsert_keys(node.right))
+
+
 def _smallest(keys: Keys) -> Keys:
     """Leave out keys that hold another one, and bound how many are followed."""
     minimal = [key for key in keys if not any(other < key for other in keys)]

@@ -143,7 +143,8 @@ def _above(scan: Scan, further: Expression) -> Node:
 def _with_all_versions(node: Node) -> Node:
     """Give a temporal join all rows of a view that keeps the newest of each key: its versions.
 
-    The view itself would give, of the rows of one epoch, the newest alone.
+    The view itself would give, of the rows of one epoch, the newest alone. Rows that may go again
+    are told apart as wholes, so that one that goes is the version that goes.
     """
     if not isinstance(node, TemporalJoin) or node.right_time is None:
         return node
@@ -163,7 +164,8 @@ def _versions(node: Node, time: str, keys: frozenset[str]) -> Node | None:
             below = _versions(node.input, names[time], frozenset(names[key] for key in keys))
         case Deduplicate(keep_first=False, rank_name=None):
             of_key = node.order_by == time and frozenset(node.keys) == keys
-            return node.input if of_key and change_kinds(node.input) == INSERT else None
+            appends = change_kinds(node.input) == INSERT
+            return (node.input if appends else Distinct(node.input)) if of_key else None
         case _:
             return None
     return None if below is None else node.with_inputs(below)

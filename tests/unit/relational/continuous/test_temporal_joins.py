@@ -195,6 +195,40 @@ def test_a_deduplicated_view_has_versions() -> None:
     assert run.content == {(1, 1, 5): 1, (2, 1, 6): 1, (3, 1, 6): 1}
 
 
+@pytest.mark.parametrize("mode", ["all", "upsert"])
+def test_a_view_of_rows_that_change_has_versions(mode: Any) -> None:
+    mark = ("u", "u - INTERVAL '5' SECOND")
+    measured = {"id": "INT", **RIGHT}
+    sources = {
+        "l": changelog(LEFT, watermark=("t", "t - INTERVAL '5' SECOND"), name="l"),
+        "changes": changelog(
+            measured, mode=mode, primary_key=["id"], watermark=mark, name="changes"
+        ),
+    }
+    newest = (
+        "(SELECT k, v, u FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY u DESC) AS n "
+        "FROM changes) WHERE n = 1)"
+    )
+    sql = f"WITH r AS {newest} " + AS_OF.format(join="LEFT JOIN", and_="")
+    run = Continuous(query(sql, **sources), sources)
+
+    def measure(number: int, v: int, u: float, kind: str) -> dict[str, Any]:
+        return {"id": number, **right(1, v, u, kind)}
+
+    added = "+I" if mode == "all" else "+U"
+    run.push(
+        "changes", [measure(n, v, u, added) for n, v, u in ((0, 5, 1), (1, 6, 10), (2, 7, 20))]
+    )
+    run.push("l", [left(number, 1, time) for number, time in enumerate((0, 2, 10, 19))])
+    run.push("l", [left(9, None, 15)])  # the watermark is at 10
+    moved = [measure(2, 7, 20, "-U"), measure(2, 8, 12, "+U"), measure(1, 6, 10, "-D")]
+    run.push("changes", moved if mode == "all" else moved[1:])
+    run.push("l", [left(4, 1, 11), left(5, 1, 21)])
+    run.finish()
+    met = {number: v for number, _, v in run.content}
+    assert met == {0: None, 1: 5, 2: 6, 3: 8, 4: None, 5: 8, 9: None}
+
+
 def test_what_waits_in_memory_is_in_the_states_too() -> None:
     run = temporal_join()
     run.push("r", [right(1, 5, 1), right(1, 6, 10)])

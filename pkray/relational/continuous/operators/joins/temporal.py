@@ -26,8 +26,9 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.joins import Sides, checked_pairs
-from pkray.relational.local.keys import argsort, begins
+from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.local.temporal import as_of
+from pkray.relational.plan.keys import has_one_version
 from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_BEFORE
 
@@ -188,13 +189,15 @@ class TemporalJoins(Operator):
 class Versions:
     """The rows of the right side by the times from which they hold.
 
-    A deleted row holds from its time on that there is none.
+    A deleted row holds from its time on that there is none. But where each row is a version, one
+    that is taken back is none any more: the one before it holds again, as long as it is known.
     """
 
     def __init__(self, node: TemporalJoin, sides: Sides, context: Context) -> None:
         self._node = node
         self._fields = sides.right.arrow
         self._keys = sides.right_keys
+        self._retracts = not has_one_version(node) and not context.inputs[1].is_append
         valid = pa.field(VALID, pa.bool_())
         columns = pa.schema([valid, *self._fields])
         self._waiting = Recent(context, columns, keys=self._keys, index=1)
@@ -206,14 +209,18 @@ class Versions:
         """Keep new versions."""
         if not len(changes):
             return
-        usable = changes.kinds != UPDATE_BEFORE
+        usable = (changes.kinds != UPDATE_BEFORE) | self._retracts
         for column in changes.columns(self._node.right_keys):
             usable &= np.asarray(column.is_valid())
         changes = changes.where(usable)
         assert self._node.right_time is not None
         times = micros(changes.column(self._node.right_time))
-        keys = changes.columns(self._node.right_keys)
-        self._waiting.put(times, keys, [pa.array(changes.adds), *changes.rows.columns])
+        if self._retracts:
+            valid = pa.array(changes.adds, mask=~changes.adds)
+            by = changes.rows.columns
+        else:
+            valid, by = pa.array(changes.adds), changes.columns(self._node.right_keys)
+        self._waiting.put(times, by, [valid, *changes.rows.columns])
 
     def due(self, watermark: int | None) -> Iterator[Due]:
         """Give the versions that the watermark passes, in the order of their times."""
@@ -244,9 +251,10 @@ class Versions:
         numbers = np.asarray(used)[found.positions]
         of_coming = [self._numbers(page.rows, wanted.dictionary) for page in coming]
         groups = np.concatenate([numbers, *of_coming]).astype(np.int64)
+        groups = np.where(_stand(rows), groups, -1)
         mine = np.asarray(wanted.indices).astype(np.int64)
         others = as_of((mine, times), (groups, theirs), groups >= 0)
-        valid = np.append(np.asarray(rows.column(0)), False)  # -1 finds none
+        valid = np.append(np.asarray(pc.fill_null(rows.column(0), False)), False)  # -1 finds none
         right = batch_of(rows.columns[1:], self._fields, rows.num_rows)
         return np.where(known & valid[others], others, -1), right
 
@@ -265,6 +273,12 @@ class Versions:
             return
         rows = concat_rows(coming[0].rows.schema, [page.rows for page in coming])
         times = np.concatenate([page.times for page in coming])
+        if rows.column(0).null_count:
+            self._take_back(rows)
+            standing = np.flatnonzero(_stand(rows))
+            rows, times = take(rows, standing), times[standing]
+            if not len(times):
+                return
         named = encoded(_columns(rows, self._keys), len(times)).dictionary_encode()
         of_row = np.asarray(named.indices).astype(np.int64)
         order = argsort([of_row], len(times))
@@ -277,6 +291,27 @@ class Versions:
         chosen = take(rows, last)
         keys = named.dictionary.take(pa.array(of_row[last]))
         self._passed.put(keys, [pa.array(times[last]), *chosen.columns])
+
+    def _take_back(self, rows: pa.RecordBatch) -> None:
+        """Forget passed versions that are taken back."""
+        gone = take(rows, np.flatnonzero(np.asarray(rows.column(0).is_null())))
+        keys = encoded(_columns(gone, self._keys), gone.num_rows)
+        found = self._passed.get(keys)
+        kept = encoded(found.rows.columns[2:], len(found.positions))
+        same = pc.equal(kept, encoded(gone.columns[1:], gone.num_rows).take(found.positions))
+        self._passed.remove(keys.take(found.positions).filter(same))
+
+
+def _stand(rows: pa.RecordBatch) -> np.ndarray:
+    """Tell which versions are there: of equal ones the last counts, if it is not taken back."""
+    valid = rows.column(0)
+    if not valid.null_count:
+        return np.ones(rows.num_rows, bool)
+    groups = codes(rows.columns[1:], rows.num_rows).of_row
+    order = np.argsort(groups, kind="stable")
+    last = np.zeros(rows.num_rows, bool)
+    last[order[np.append(begins([groups[order]], len(order))[1:], True)]] = True
+    return last & np.asarray(valid.is_valid())
 
 
 def _columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
