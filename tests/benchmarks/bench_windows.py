@@ -1,6 +1,11 @@
 """What waits for event time, against what does not.
 
-    python tests/benchmarks/bench_windows.py [--rows 2000000] [--runs 3] [--only temporal,...]
+    python tests/benchmarks/bench_windows.py [--rows 5000000] [--runs 3] [--only tumble,...]
+
+`tumble`: COUNT and SUM over 1,000 keys in windows of ten minutes, in rows per processor second,
+against GROUP BY of the keys and against GROUP BY of the keys and the minutes by tens. `slides`:
+hopping and cumulating windows of ten minutes with a hundred steps against ten, in processor
+seconds. Rows span an hour, half a second of it out of order, in ten epochs.
 
 `temporal`: a temporal join against a twentieth as many keys with 10 versions each, in rows per
 processor second against the lookup join of the same rows, versions and epochs. Each measurement
@@ -81,10 +86,88 @@ def joined(by_event_time: bool) -> Callable[[int], Measured]:
     return run
 
 
+SECONDS, TENS = 3600, 10
+"""Of event time from the first row to the last, and epochs."""
+CLICKS = pa.schema([("ts", pa.timestamp("ms")), ("k", pa.int64()), ("v", pa.int64())])
+SUMS = "COUNT(*) AS n, SUM(v) AS total"
+WINDOWED = (
+    f"SELECT k, window_start, window_end, {SUMS} FROM TABLE({{}}(TABLE t, DESCRIPTOR(ts), {{}}"
+    "INTERVAL '10' MINUTE)) GROUP BY k, window_start, window_end"
+)
+GROUPED = {
+    "tumble": WINDOWED.format("TUMBLE", ""),
+    "keys": f"SELECT k, {SUMS} FROM t GROUP BY k",
+    "keys and minutes": f"SELECT k, tens, {SUMS} FROM (SELECT k, v, unix_millis(ts) DIV 600000 "
+    "AS tens FROM t) GROUP BY k, tens",
+    **{
+        f"{kind} {count}": WINDOWED.format(kind.upper(), f"INTERVAL '{600 // count}' SECOND, ")
+        for kind in ("hop", "cumulate")
+        for count in (10, 100)
+    },
+}
+
+
+def clicks(rows: int) -> Iterator[pa.Table]:
+    """Give epochs of rows in the order of their times, but for half a second."""
+    random = np.random.default_rng(7)
+    size, span = rows // TENS, 1000 * SECONDS // TENS
+    for number in range(TENS):
+        times = np.sort(random.integers(0, span, size)) + number * span
+        times -= random.integers(0, 500, size)
+        keys, values = random.integers(0, 1000, size), random.integers(0, 1000, size)
+        columns = [pa.array(times, pa.timestamp("ms")), pa.array(keys), pa.array(values)]
+        yield pa.table(columns, schema=CLICKS)
+
+
+def grouped(name: str) -> Callable[[int], Measured]:
+    """Measure an aggregation up to the end of its rows."""
+
+    def run(rows: int) -> Measured:
+        from pkray.relational import changelog, query
+
+        t = changelog(CLICKS, mode="insert", watermark=("ts", "ts - INTERVAL '1' SECOND"))
+        epochs = list(clicks(rows))
+        with query(GROUPED[name], t=t).stream() as stream:
+            t.push(epochs[0].slice(0, 10))
+            stream.poll()
+
+            def work() -> None:
+                for each in epochs:
+                    t.push(each)
+                    while stream.poll() is not None:
+                        pass
+                t.finish()
+                while stream.poll() is not None:
+                    pass
+
+            return measure(work)
+
+    return run
+
+
 RUNS: dict[str, Callable[[int], Measured]] = {
     "temporal": joined(True),
     "temporal plain": joined(False),
+    **{name: grouped(name) for name in GROUPED},
 }
+
+
+def tumble(rows: int, runs: int) -> None:
+    for other in ("keys", "keys and minutes"):
+        mine, plain = medians(["tumble", other], rows, runs)
+        print(
+            f"tumbling windows of {rows:,} rows, 1,000 keys: {rows / mine / 1e6:.2f}M rows/cpu-s, "
+            f"GROUP BY {other} {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 1)"
+        )
+
+
+def slides(rows: int, runs: int) -> None:
+    for kind in ("hop", "cumulate"):
+        many, few = medians([f"{kind} 100", f"{kind} 10"], rows, runs)
+        print(
+            f"{kind} of {rows:,} rows with 100 steps a window: {many:.2f} cpu-s, with 10 "
+            f"{few:.2f}: {many / few:.2f} times (goal 1.5)"
+        )
 
 
 def temporal(rows: int, runs: int) -> None:
@@ -96,7 +179,7 @@ def temporal(rows: int, runs: int) -> None:
     )
 
 
-PARTS = {"temporal": temporal}
+PARTS = {"temporal": temporal, "tumble": tumble, "slides": slides}
 
 
 def medians(names: Sequence[str], rows: int, runs: int) -> list[float]:
