@@ -30,6 +30,13 @@ def stream(spark, tmp_path):
     return made
 
 
+@pytest.fixture(params=["by the driver", "by tasks"])
+def written(request, monkeypatch):
+    """Who writes the rows of a micro-batch."""
+    if request.param == "by tasks":
+        monkeypatch.setattr("pkray.spark.spooling._SMALL_BYTES", -1)
+
+
 def view(catalog, relation, name="clicks") -> None:
     catalog.create_view(name, relation, temporary=True)
 
@@ -45,7 +52,7 @@ def ended(query) -> None:
     assert query.status()["state"] == "ended"
 
 
-def test_each_micro_batch_is_one_epoch_of_the_result(catalog, stream):
+def test_each_micro_batch_is_one_epoch_of_the_result(catalog, stream, written):
     view(catalog, stream(*FILES, keep=True))
     query = catalog.sql(TOTALS).materialize("db.totals", trigger="available_now")
     ended(query)
@@ -93,7 +100,7 @@ def test_kinds_of_rows_take_others_away(catalog, stream):
     assert content(catalog, "db.copy") == [(1, "z"), (2, "b")]
 
 
-def test_changes_by_key_replace_rows(catalog, stream):
+def test_changes_by_key_replace_rows(catalog, stream, written):
     files = (
         kinds(("+I", 1, "a"), ("+I", 2, "b"), ("+I", 3, "c")),
         kinds(("+U", 1, "z"), ("-D", 2, None), ("-U", 3, "c"), ("+U", 4, "c")),
@@ -105,7 +112,7 @@ def test_changes_by_key_replace_rows(catalog, stream):
     assert content(catalog, "db.names") == [("c", 1), ("z", 1)]
 
 
-def test_a_kind_that_is_none_fails_the_query_with_the_cause(catalog, stream):
+def test_a_kind_that_is_none_fails_the_query_with_the_cause(catalog, stream, written):
     view(catalog, stream(kinds(("+I", 1, "a"), ("+X", 2, "b")), schema=KINDS, row_kinds="kind"))
     query = catalog.sql("SELECT * FROM clicks").materialize("db.copy")
     with pytest.raises(QueryFailedError, match=r"stream 'stream' failed: .*'\+X', not a row kind"):
@@ -146,6 +153,22 @@ def test_a_stopped_query_goes_on_at_the_next_micro_batch(catalog, stream, tmp_pa
     ended(query)
     assert content(catalog, "db.totals") == EXPECTED
     assert query.status()["sources"] == {"stream": 3}
+
+
+def test_a_micro_batch_that_is_replayed_is_taken_once(catalog, spark, tmp_path):
+    folder = write_files(tmp_path / "in", *FILES)
+    unique = file_stream(spark, folder).dropDuplicates(["id"])  # Spark's state goes along
+    view(catalog, pkray.spark.relation(unique))
+    query = catalog.sql(TOTALS).materialize("db.totals", trigger="available_now")
+    ended(query)
+    place = tmp_path / "warehouse" / ".queries" / "db.totals" / "streams" / "stream"
+    for path in (place / "checkpoint" / "commits").glob("*2*"):
+        path.unlink()  # as if the driver had been killed before it
+    write_files(tmp_path / "in", rows((5, "b", 100.0), (6, "c", 1.0)))
+    query.resume()
+    ended(query)
+    assert content(catalog, "db.totals") == [("a", 2, 5.0), ("b", 2, 18.0), ("c", 2, 9.0)]
+    assert query.status()["sources"] == {"stream": 4}
 
 
 def test_a_stream_whose_checkpoint_is_gone_is_not_taken_for_the_one_before(
