@@ -14,6 +14,8 @@ from pkray.relational.plan.nodes import (
     Deduplicate,
     Distinct,
     Exchange,
+    Expand,
+    Filter,
     Hint,
     IntervalJoin,
     Join,
@@ -22,12 +24,14 @@ from pkray.relational.plan.nodes import (
     Node,
     Normalize,
     Over,
+    Project,
     RowKey,
     SetKind,
     SetOperation,
     TemporalJoin,
     TopN,
     Unique,
+    WatermarkAssign,
     Window,
     WindowKind,
 )
@@ -138,13 +142,18 @@ def _read(state: State, side: SourceSide | None) -> State:
 
 
 def _hinted(node: Node) -> Iterator[tuple[str, str]]:
-    """Find the hints right below an operator, a side of a join by itself."""
+    """Find the hints below an operator and above the next that keeps state, a side of a join by
+    itself; the nearest comes last."""
     for side, each in zip(("left", "right"), node.inputs, strict=False):
-        while isinstance(each, Exchange | Hint):
+        found = []
+        while isinstance(each, _PASSED_BY_HINTS):
             if isinstance(each, Hint) and each.name.upper() == "STATE_TTL":
-                for _, ttl in each.options:
-                    yield (side if len(node.inputs) == 2 else "", ttl)
+                found += [(side if len(node.inputs) == 2 else "", ttl) for _, ttl in each.options]
             each = each.input
+        yield from reversed(found)
+
+
+_PASSED_BY_HINTS = (Exchange, Expand, Filter, Hint, Normalize, Project, WatermarkAssign)
 
 
 def _aggregate(node: Aggregate) -> State:

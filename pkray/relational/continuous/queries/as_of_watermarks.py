@@ -137,7 +137,7 @@ def _passed_results(node: Node, watermark: int | None) -> Node:
     """Leave the results that no longer wait; let versions be all that there were."""
     match node:
         case Window():
-            return _over(node, node.names[1], watermark)
+            return _until(node, node.names[1], watermark)
         case IntervalJoin() if node.kind not in (JoinKind.INNER, JoinKind.SEMI):
             return _met_or_passed(node, watermark)
         case TemporalJoin():

@@ -52,7 +52,7 @@ class Upgrading:
             if found.computes:
                 self._shadow = Shadow(self._site.name, partial(self._open, found))
         elif self._shadow is not None and self._shadow.failure is not None:
-            self._give_up(found, self._shadow.failure)
+            self._abandon(found, self._shadow.failure)
 
     def _open(self, upgrade: StoredUpgrade, is_interrupted: Callable[[], bool]) -> Run:
         settings = replace(self._settings, is_interrupted=is_interrupted)
@@ -81,11 +81,11 @@ class Upgrading:
             shadow.catch_up(positions)
             shadow.checkpoint()
         except Exception as error:
-            self._give_up(upgrade, error)
+            self._abandon(upgrade, error)
             return False
         return True
 
-    def _give_up(self, upgrade: StoredUpgrade, error: Exception) -> None:
+    def _abandon(self, upgrade: StoredUpgrade, error: Exception) -> None:
         """Begin anew on the shadow's newest checkpoint, or fail the upgrade: never the query."""
         self.close()
         if not isinstance(error, QueryFencedError) and not passes(error):

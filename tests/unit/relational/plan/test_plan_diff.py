@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from pkray.relational import changelog, query
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Aggregate, Exchange, Hint, Join, JoinKind, Node, Project
+from pkray.relational.plan.physical import to_physical
 from pkray.relational.plan.plan_diff import (
     computes_same,
     diff_of,
@@ -16,6 +18,7 @@ from pkray.relational.plan.plan_diff import (
     refusals,
     result_key,
 )
+from pkray.relational.plan.state import state_ttls
 from pkray.schema.types import DataType
 from tests.unit.relational.plan.sample_plans import count, project, scan
 
@@ -53,6 +56,14 @@ def test_a_hint_of_a_ttl_keeps_a_state_but_is_another_plan() -> None:
     hinted = grouped(Hint(table(), "STATE_TTL", (("ttl", "1 d"),)))
     assert fates(grouped(table()), hinted) == [("kept", ())]
     assert not computes_same(written(grouped(table())), written(hinted))
+
+
+def test_a_hint_holds_for_the_operator_above_what_is_computed_of_rows() -> None:
+    named = changelog({"t": "INT", "v": "INT"}, name="t")
+    sql = "SELECT /*+ STATE_TTL('t' = '1 d') */ v % 2, COUNT(*) FROM t WHERE t > 0 GROUP BY v % 2"
+    plan = to_physical(query(sql, t=named).plan, before=True)
+    (group,) = (node for node in plan.walk() if isinstance(node, Aggregate))
+    assert state_ttls(group) == ("1 d",)
 
 
 def test_columns_that_nobody_reads_make_no_other_plan() -> None:

@@ -274,7 +274,7 @@ class Versions:
         rows = concat_rows(coming[0].rows.schema, [page.rows for page in coming])
         times = np.concatenate([page.times for page in coming])
         if rows.column(0).null_count:
-            self._take_back(rows)
+            self._retract(rows)
             standing = np.flatnonzero(_stand(rows))
             rows, times = take(rows, standing), times[standing]
             if not len(times):
@@ -292,7 +292,7 @@ class Versions:
         keys = named.dictionary.take(pa.array(of_row[last]))
         self._passed.put(keys, [pa.array(times[last]), *chosen.columns])
 
-    def _take_back(self, rows: pa.RecordBatch) -> None:
+    def _retract(self, rows: pa.RecordBatch) -> None:
         """Forget passed versions that are taken back."""
         gone = take(rows, np.flatnonzero(np.asarray(rows.column(0).is_null())))
         keys = encoded(_columns(gone, self._keys), gone.num_rows)

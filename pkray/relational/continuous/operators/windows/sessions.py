@@ -14,7 +14,7 @@ from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import aligned, counted
-from pkray.relational.continuous.operators.windows.event_time import passed, tick
+from pkray.relational.continuous.operators.windows.event_time import passed
 from pkray.relational.continuous.operators.windows.spans import Spans, joined, merged, touch
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, identified, parts_of_identified
@@ -268,13 +268,13 @@ class SessionRows:
 class Sessions(Operator):
     """Gives rows with the bounds of their session once the watermark has passed its end.
 
-    A row is late if its session is over, or would be if it were open.
+    A row at the end itself still belongs to it, so that a session is over later than another
+    window of the same bounds. A row is late if its session is over, or would be if it were open.
     """
 
     def __init__(self, node: Window, context: Context) -> None:
         super().__init__(node, context)
         self._gap = in_unit(node, node.size)
-        self._tick = tick(node.input.fields[node.time].type)
         self._known = KnownSessions(node, context)
         self._rows = SessionRows(node, context)
 
@@ -283,7 +283,7 @@ class Sessions(Operator):
             self._take(inputs[0], epoch)
         if not epoch.ends or epoch.next_watermark is None:
             return Changes.none(self.node.fields)
-        ended = self._known.ended(epoch.next_watermark + self._tick)
+        ended = self._known.ended(epoch.next_watermark)
         return concatenated(self.node.fields, [self._given(*each) for each in ended])
 
     def _take(self, changes: Changes, epoch: Epoch) -> None:
@@ -332,7 +332,7 @@ class Sessions(Operator):
         """Tell whether the sessions that points make with others are over."""
         spans, of_span = merged(joined(points, others), self._gap)
         ends = as_micros(self.node, spans.lasts + self._gap)
-        return passed(ends, epoch.watermark, self._tick)[of_span[: len(points)]]
+        return passed(ends, epoch.watermark, tick=0)[of_span[: len(points)]]
 
     def _parted(self, spans: Spans, keys: pa.Array) -> Spans:
         """Find the sessions that are left of those from which rows were taken."""

@@ -297,3 +297,22 @@ def test_groups_are_noted_before_there_is_a_watermark(kind: str) -> None:
     sources[0].operator.apply = lambda inputs, epoch: inputs[0]  # type: ignore[method-assign]
     query.push("t", [row(1), row(2)])
     assert [name for name in query.kept_rows() if name.endswith("windows")]
+
+
+def test_a_row_at_the_end_of_a_session_still_belongs_to_it() -> None:
+    sql = (
+        "SELECT window_start, window_end, COUNT(*) AS n FROM "
+        "SESSION(TABLE t, DESCRIPTOR(ts), INTERVAL '2' SECOND) GROUP BY window_start, window_end"
+    )
+    run = opened(sql)
+
+    def push(*seconds: float) -> list[Any]:
+        times = [BEFORE_1970 + dt.timedelta(seconds=each) for each in seconds]
+        rows = [{"ts": each, "k": None, "v": None, "f": None} for each in times]
+        return kinds_of(run.push("t", rows))
+
+    assert push(0, 6.999) == []  # the watermark is at 1.999
+    assert push(2) == []
+    ((kind, (start, end, count)),) = push(9.5)
+    assert (kind, start, count) == ("+I", BEFORE_1970, 2)
+    assert end == BEFORE_1970 + dt.timedelta(seconds=4)
