@@ -71,7 +71,7 @@ class TableWriter(Closeable):
         self._coordinator = service.coordinator
         session = WriterSession(schema, service, commit_user, alone)
         self._session = session
-        weakref.finalize(self, session.stop).atexit = False
+        weakref.finalize(self, session.abandon).atexit = False
         self._unknown: CommitName | None = None
         self._is_closed = False
         self._fenced: CommitFencedError | None = None

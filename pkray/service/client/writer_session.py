@@ -103,6 +103,7 @@ class WriterSession:
         self.is_in_doubt = False
         self.restored = 0
         self._is_restoring = False
+        self._is_abandoned = False
         self._writers = service.writers
         self._writers.add(self)
         self._pulse = Pulse(self._beat, self._writers.beat_seconds, "pkray-heartbeat")
@@ -172,12 +173,21 @@ class WriterSession:
         self._pulse.stop()
         self._writers.remove(self)
 
+    def abandon(self) -> None:
+        """Expect nothing more of owners, and send no more heartbeats: nobody holds the writer.
+
+        Takes no lock: garbage is collected wherever a thread happens to be, perhaps within one.
+        """
+        self._is_abandoned = True
+
     def expected(self, owner: int) -> Holding | None:
         """Say what an owner is to hold by now; None where that is nothing.
 
         Raises:
             ServiceUnavailableError: it is being pushed again, and that takes long.
         """
+        if self._is_abandoned:
+            return None
         if self._is_restoring:
             with self._alone():
                 pass
@@ -192,6 +202,8 @@ class WriterSession:
             CommitUnknownError: it may be committed.
             ServiceUnavailableError: somebody pushes or commits, or owners do not answer.
         """
+        if self._is_abandoned:
+            return
         with self._alone():
             try:
                 lost = self._lost()
@@ -233,7 +245,7 @@ class WriterSession:
 
     def _beat(self) -> bool:
         """Have owners hold the session on; whether they hold any of it."""
-        if not self._targets:
+        if self._is_abandoned or not self._targets:
             return False
         pushed = self._pushed
         try:

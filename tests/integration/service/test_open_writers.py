@@ -270,6 +270,26 @@ def test_an_owner_that_came_back_while_its_heartbeat_failed_is_asked_again_at_on
     service.close()
 
 
+def test_a_writer_that_nobody_holds_goes_within_a_lock_of_the_open_ones(tmp_path):
+    service = Service(tmp_path, beat_seconds=SOON)
+    writer = service.writer()
+    writer.upsert(rows({1: "a"}))
+    writers, held = writer._session._writers, [writer]
+    del writer
+
+    def collect() -> None:
+        with writers._lock:
+            held.clear()
+            gc.collect()
+
+    thread = threading.Thread(target=collect, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert writers.expected(0) == writers.expected(1) == ()
+    service.close()
+
+
 def unavailable(method, *_):
     raise ServiceUnavailableError(f"{method.name} is not answered")
 
