@@ -53,6 +53,7 @@ def test_a_query_goes_on_without_who_began_it(ray_catalog, put):
     assert query.verify().equal
 
 
+@pytest.mark.slow
 def test_a_query_whose_process_is_killed_goes_on(ray_catalog, put):
     query = ray_catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({1: 1, 2: 2})})

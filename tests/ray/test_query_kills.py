@@ -135,6 +135,7 @@ def check_killed(
     return wrong
 
 
+@pytest.mark.slow
 def test_a_query_goes_on_when_an_owner_of_its_source_is_killed(ray_catalog, source):
     assert check_killed(ray_catalog, source, "an owner of the source", 1, 1) == []
 

@@ -10,14 +10,8 @@ from tests.spark.streaming_driver import Driver
 from tests.spark.tables import content, create, overlapping_files, run_stream
 
 
-@pytest.mark.parametrize(
-    ("files", "kills"),
-    [
-        (9, [3]),
-        pytest.param(16, [3, 4], marks=pytest.mark.slow),
-        pytest.param(30, [3, 4], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("files", "kills"), [(9, [3]), (16, [3, 4]), (30, [3, 4])])
 def test_a_killed_driver_goes_on_from_its_checkpoint(spark, catalog, tmp_path, files, kills):
     # Spark may put two files in one batch then, in any order: the newer file's number decides.
     table = create(catalog, options={"sequence.field": "amount"})

@@ -11,7 +11,8 @@ from tests.spark.streaming_driver import Driver
 from tests.spark.tables import content, create, overlapping_files, run_stream
 
 
-@pytest.mark.parametrize("files", [8, pytest.param(30, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("files", [8, 30])
 def test_a_killed_driver_goes_on_with_the_same_owners(spark, catalog, tmp_path, files):
     # Spark may put two files in one batch then, in any order: the newer file's number decides.
     table = create(catalog, options={"sequence.field": "amount"})

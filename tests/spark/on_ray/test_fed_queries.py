@@ -6,6 +6,8 @@ import os
 import signal
 import time
 
+import pytest
+
 import pkray
 import pkray.spark
 from tests.spark.tables import file_stream, overlapping_files
@@ -35,6 +37,7 @@ def test_a_killed_actor_takes_each_micro_batch_once(spark, catalog, tmp_path):
     query.drop()
 
 
+@pytest.mark.slow
 def test_a_query_waits_for_the_program_that_feeds_it(spark, catalog, tmp_path):
     folder, _ = overlapping_files(tmp_path / "in", 2, 100)
     relation = pkray.spark.relation(file_stream(spark, folder))
