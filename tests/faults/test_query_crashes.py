@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 import pkray
 from pkray.relational.continuous.queries.query import find_query
-from tests.faults.faulty_store import Storage, faulty, put_files
+from tests.faults.conftest import Check, Sweep
 
 QUERIES = {
     "totals": "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most"
@@ -31,7 +31,7 @@ WORKERS = {"one worker": (1, 1, 1, 1), "two workers": (2, 2, 2, 2), "rescaled": 
 """How many workers run each epoch."""
 
 
-def job(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
+def changed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
     """Fill the source and run the query up to what it holds, four times; safe to do again."""
     orders = catalog.create_table(
         "shop.orders",
@@ -66,7 +66,7 @@ CLICKS = [(1, 5, 12), (9, 14, 25), (16, 31), (45, 28)]
 
 
 def windowed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
-    """Run a query of windows over clicks, some of which come late, as `job` does."""
+    """Run a query of windows over clicks, some of which come late, as `changed` does."""
     clicks = catalog.create_table(
         "shop.clicks",
         [("k", "BIGINT"), ("v", "BIGINT"), ("at", "TIMESTAMP(3)")],
@@ -112,26 +112,22 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     ],
 )
 def test_windows_go_on_from_every_crash_point(
-    name: str,
-    workers: str,
-    stride: int,
-    new_root: Callable[[str], str],
-    process: Callable[[str], pkray.Catalog],
-    survived: Callable[[str], None],
+    name: str, workers: str, stride: int, sweep: Sweep
 ) -> None:
-    storage = Storage(new_root("memory"))
-    with faulty(storage), process(storage.root) as catalog:
+    def job(catalog: pkray.Catalog) -> Check:
         windowed(catalog, WINDOWS[name], WORKERS[workers])
         expected, came_late = content(catalog), late(catalog)
-    assert expected
-    assert came_late
+        assert expected
+        assert came_late
 
-    def check(catalog: pkray.Catalog) -> None:
-        windowed(catalog, WINDOWS[name], WORKERS[workers])
-        _check(catalog, expected)
-        assert late(catalog) == came_late
+        def check(catalog: pkray.Catalog) -> None:
+            windowed(catalog, WINDOWS[name], WORKERS[workers])
+            _check(catalog, expected)
+            assert late(catalog) == came_late
 
-    _sweep(storage, stride, f"windows {name}, {workers}", new_root, process, survived, check)
+        return check
+
+    sweep(f"windows {name}, {workers}", stride, job)
 
 
 def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
@@ -154,50 +150,21 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     ],
 )
 def test_a_query_goes_on_from_every_crash_point(
-    name: str,
-    workers: str,
-    stride: int,
-    new_root: Callable[[str], str],
-    process: Callable[[str], pkray.Catalog],
-    survived: Callable[[str], None],
+    name: str, workers: str, stride: int, sweep: Sweep
 ) -> None:
-    storage = Storage(new_root("memory"))
-    with faulty(storage), process(storage.root) as catalog:
-        job(catalog, QUERIES[name], WORKERS[workers])
+    def job(catalog: pkray.Catalog) -> Check:
+        changed(catalog, QUERIES[name], WORKERS[workers])
         expected = content(catalog)
         bounded = catalog.sql(QUERIES[name]).to_arrow()
         assert expected == Counter(tuple(row.values()) for row in bounded.to_pylist())
 
-    def check(catalog: pkray.Catalog) -> None:
-        job(catalog, QUERIES[name], WORKERS[workers])
-        _check(catalog, expected)
+        def check(catalog: pkray.Catalog) -> None:
+            changed(catalog, QUERIES[name], WORKERS[workers])
+            _check(catalog, expected)
 
-    _sweep(storage, stride, f"query {name}, {workers}", new_root, process, survived, check)
+        return check
 
-
-def _sweep(
-    storage: Storage,
-    stride: int,
-    what: str,
-    new_root: Callable[[str], str],
-    process: Callable[[str], pkray.Catalog],
-    survived: Callable[[str], None],
-    check: Callable[[pkray.Catalog], None],
-) -> None:
-    """Check that a job ends the same from every state that its storage was in."""
-    states = range(1, len(storage.changes) + 1, stride)
-    failed: dict[int, Exception] = {}
-    for changes in states:
-        root = new_root("memory")
-        put_files(root, storage.state(changes))
-        try:
-            with process(root) as catalog:
-                check(catalog)
-        except Exception as error:
-            failed[changes] = error
-    good = len(states) - len(failed)
-    survived(f"{what}: {good} of {len(states)} crash points survived")
-    assert not failed, f"{len(failed)} of {len(states)}: {next(iter(failed.items()))}"
+    sweep(f"query {name}, {workers}", stride, job)
 
 
 def _check(catalog: pkray.Catalog, expected: Counter[tuple[Any, ...]]) -> None:

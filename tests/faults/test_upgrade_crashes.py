@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import pytest
 import pkray
 from pkray.errors import QueryExistsError, UpgradeError
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
-from tests.faults.faulty_store import Storage, faulty, put_files
+from tests.faults.conftest import Check, Sweep
 
 OLDER = (
     "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM shop.orders"
@@ -118,38 +117,25 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
     ],
 )
 def test_an_upgrade_is_whole_or_not_there_at_every_crash_point(
-    name: str,
-    runs: bool,
-    goes_back: bool,
-    stride: int,
-    new_root: Callable[[str], str],
-    process: Callable[[str], pkray.Catalog],
-    survived: Callable[[str], None],
+    name: str, runs: bool, goes_back: bool, stride: int, sweep: Sweep
 ) -> None:
-    storage = Storage(new_root("memory"))
-    job = Job(NEWER[name], runs=runs, goes_back=goes_back)
-    with faulty(storage), process(storage.root) as catalog:
-        job(catalog)
-        result = catalog.load_table("shop.result")
-        bounded = catalog.sql(job.texts[goes_back]).to_arrow()
-        assert content(result.to_arrow()) == content(bounded)
-        allowed = _contents(catalog, job)
-    states = range(1, len(storage.changes) + 1, stride)
-    failed: dict[int, Exception] = {}
-    for changes in states:
-        root = new_root("memory")
-        put_files(root, storage.state(changes))
-        try:
-            with process(root) as catalog:
-                if catalog.table_exists("shop.result"):
-                    assert content(catalog.load_table("shop.result").to_arrow()) in allowed
-                job(catalog)
-                _check(catalog, content(bounded))
-        except Exception as error:
-            failed[changes] = error
-    good = len(states) - len(failed)
-    survived(f"upgrade {name}: {good} of {len(states)} crash points survived")
-    assert not failed, f"{len(failed)} of {len(states)}: {next(iter(failed.items()))}"
+    upgrade = Job(NEWER[name], runs=runs, goes_back=goes_back)
+
+    def job(catalog: pkray.Catalog) -> Check:
+        upgrade(catalog)
+        expected = content(catalog.sql(upgrade.texts[goes_back]).to_arrow())
+        assert content(catalog.load_table("shop.result").to_arrow()) == expected
+        allowed = _contents(catalog, upgrade)
+
+        def check(catalog: pkray.Catalog) -> None:
+            if catalog.table_exists("shop.result"):
+                assert content(catalog.load_table("shop.result").to_arrow()) in allowed
+            upgrade(catalog)
+            _check(catalog, expected)
+
+        return check
+
+    sweep(f"upgrade {name}", stride, job)
 
 
 def _contents(catalog: pkray.Catalog, job: Job) -> list[Counter[tuple[tuple[str, Any], ...]]]:
