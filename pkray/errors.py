@@ -37,6 +37,14 @@
     ├── QueryError                      a query that cannot be understood: line, column and remedy
     │   └── ColumnNotFoundError         also an AttributeError
     ├── PlanError                       a compiled plan that cannot be loaded
+    ├── QueryExistsError                a continuous query of this name, with another plan
+    ├── QueryNotFoundError
+    ├── QueryFailedError                a continuous query that stopped on an error
+    ├── QueryFencedError                another run of the query took over, or it was begun anew
+    ├── QueryDivergedError              what it wrote down, its result and its sources disagree
+    ├── SharedResultError               others have written to the table that is to be a result
+    ├── UpgradeError
+    │   └── UpgradeRefusedError
     ├── EvaluationError                 a row that a query cannot compute: overflow, a bad cast
     ├── UnsupportedError
     └── MissingExtraError               also an ImportError: install the extra that it names
@@ -237,6 +245,14 @@ class QueryFailedError(PkrayError):
 
 class QueryFencedError(PkrayError):
     """Another run of a continuous query took over."""
+
+
+class QueryDivergedError(PkrayError):
+    """What a continuous query wrote down, its result and its sources do not belong together."""
+
+
+class SharedResultError(PkrayError):
+    """Others than a continuous query have written to the table that is to hold its result."""
 
 
 class UpgradeError(PkrayError):

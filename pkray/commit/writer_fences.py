@@ -50,6 +50,15 @@ class WriterFences:
         data = msgspec.json.encode(_Newest(user, generation))
         self._store.write(_path(user), seal_json(data))
 
+    def users(self) -> list[str]:
+        """List the commit users of which a writer was opened here.
+
+        Raises:
+            CorruptFileError: a file is damaged.
+        """
+        listed = [each.path for each in self._store.list(f"{paths.WRITER_DIR}/")]
+        return sorted(found.user for path in listed if (found := self._read(path)) is not None)
+
     def check_newest(self, user: str, generation: int) -> None:
         """See that no other writer of the user took over, by one request.
 
@@ -68,14 +77,17 @@ class WriterFences:
             )
 
     def _newest(self, user: str) -> int | None:
-        path = _path(user)
+        found = self._read(_path(user))
+        return None if found is None else found.generation
+
+    def _read(self, path: str) -> _Newest | None:
         try:
             data = self._store.read(path)
         except MissingFileError:
             return None
         try:
             check_json(data)
-            return msgspec.json.decode(data, type=_Newest).generation
+            return msgspec.json.decode(data, type=_Newest)
         except (msgspec.DecodeError, ValueError) as error:
             raise CorruptFileError(
                 f"writer file {self._store.location(path)} is damaged: {error}; open the commit "

@@ -110,12 +110,21 @@ class Plan:
         catalog = self._session.catalog
         return {sink.table: write_sink(catalog, sink) for sink in sinks}
 
-    def start(self, name: str | None = None, options: QueryOptions | None = None) -> Query:
+    def start(
+        self,
+        name: str | None = None,
+        options: QueryOptions | None = None,
+        *,
+        owns: bool = False,
+        replace: bool = False,
+    ) -> Query:
         """Run the plan continuously.
 
         Args:
             name: of the query; default the names of its tables.
             options: how it runs.
+            owns: whether its tables are to hold its rows and no others.
+            replace: begin anew, and replace all that its tables hold.
 
         Raises:
             As `execute`.
@@ -133,6 +142,8 @@ class Plan:
             [_needs_before(root, self._session) for root in self.roots],
             self._document["dialect"],
             (options or QueryOptions()).bounded_by(self._session.options),
+            owns=owns,
+            replace=replace,
         )
 
     def diff(self, other: Plan) -> PlanDiff:

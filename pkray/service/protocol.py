@@ -318,6 +318,7 @@ class OverwriteRequest:
         messages: of the new files.
         replaced: the partitions that are emptied.
         read_at: the snapshot that the new files were made from, if they were.
+        properties: kept in the snapshot.
     """
 
     user: str
@@ -325,6 +326,7 @@ class OverwriteRequest:
     messages: Sequence[CommitMessage]
     replaced: Partitions
     read_at: int | None = None
+    properties: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

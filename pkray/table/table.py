@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -909,6 +909,16 @@ class Table:
         schema = self._newest_schema()
         schema.core.require_supported()
         return PartitionWork(self._store, schema, lambda: self._service().coordinator, now_millis)
+
+    def _replace_all(
+        self,
+        rows: Callable[[], Iterable[pa.RecordBatch]],
+        named: tuple[str, int],
+        read_at: int,
+        properties: dict[str, str],
+    ) -> Snapshot | None:
+        """As `PartitionWork.replace_all`; for what computes the whole content of a table."""
+        return self._partition_work().replace_all(rows, named, read_at, properties)
 
     def _newest_schema(self) -> TableSchema:
         self._check_same_table()

@@ -706,11 +706,13 @@ class Relation(Queried):
         clock: Callable[[], int] | None = None,
         on_failure: Callable[[dict[str, Any]], object] | None = None,
         backfill: Engine | None = None,
+        replace: bool = False,
     ) -> Any:
         """Keep a keyed table up to date with its rows.
 
         The table is created where it is not there. Its key is the plan's unique key; where that may
-        be NULL, or there is none, a first column ``_row_key`` that tells rows apart.
+        be NULL, or there is none, a first column ``_row_key`` that tells rows apart. Rows that an
+        earlier query, dropped since, left in the table are replaced in one commit.
 
         Args:
             name: of the table, and of the query.
@@ -729,12 +731,15 @@ class Relation(Queried):
                 the query; ``spark``, on the session that is active in this process, in parallel,
                 with what computes row by row, Python functions among it. Default the setting
                 ``query.backfill-engine``, else ``local``.
+            replace: begin anew: a query of this name is dropped, and one commit has the whole
+                content of the table go for the result, whoever wrote it.
 
         Returns:
             the query; one that is there with this name and plan goes on.
 
         Raises:
             QueryExistsError: there is one of this name with another plan.
+            SharedResultError: others have written to the table, and `replace` is false.
             SchemaError: the table is there and has other columns or another key.
             UnsupportedError: a node does not run continuously; with `strict` one is excepted from
                 the claim that the result equals the bounded one.
@@ -752,6 +757,7 @@ class Relation(Queried):
             clock,
             on_failure,
             backfill,
+            replace,
         )
 
     # Plans

@@ -91,6 +91,7 @@ class Run:
         self._settings = settings
         found = log.take_over()
         self.positions: dict[str, int] = dict(found.positions) if found else {}
+        self._marks: dict[str, str] = dict(found.marks) if found else {}
         self.next_epoch = found.epoch + 1 if found else 0
         self.is_ended = bool(found and found.is_last)
         self.idle: tuple[str, ...] = ()
@@ -113,9 +114,15 @@ class Run:
         self._times = SourceTimes(paces, settings.idle_timeout, settings.clock())
         if found is None:
             self.feeds.begin(plan.beginnings)
+            self._hold_unread()
         if assigned[0].to_deal:
             self._since_checkpoint = 1
             self.checkpoint()
+
+    def _hold_unread(self) -> None:
+        """Keep what the sources have before anything of it is chosen to be read."""
+        if self._settings.reader is not None and not self._pending:
+            self.feeds.hold(self._settings.reader, self.feeds.first_positions())
 
     def _open_share(self, states: States, assigned: Sequence[Assignment]) -> Share:
         """Open the first worker's share, while the others open theirs."""
@@ -142,6 +149,16 @@ class Run:
     def feeds(self) -> Feeds:
         """The feeds of all sources."""
         return self.share.feeds
+
+    @property
+    def name(self) -> str:
+        """The name of the run; empty where nothing is written down."""
+        return self._log.run
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether another run of the query took over."""
+        return self._log.is_overtaken
 
     @property
     def is_outgrown(self) -> bool:
@@ -171,7 +188,7 @@ class Run:
             positions: none before this run's own; sources that the other does not read go on to
                 what is new.
         """
-        new = self.feeds.next(self.positions) or {}
+        new = self.feeds.next(self.positions, (), self._marks) or {}
         bounds = {}
         for name in self.feeds.feeds:
             at = self.positions.get(name, NOTHING)
@@ -221,6 +238,7 @@ class Run:
         if bounds is None and not is_last and not self._moves(idle) and not self._wakes(now):
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
+        self.feeds.check(self.positions, self._marks)
         self._hold_first(bounds or same)
         return self._log.begin(self._record(bounds or same, is_last=is_last, idle=idle))
 
@@ -237,7 +255,7 @@ class Run:
         """
         if self.next_epoch == 0 and self.plan.backfill is not None:
             return self.plan.backfill.bounds()
-        return self.feeds.next(self.positions, held)
+        return self.feeds.next(self.positions, held, self._marks)
 
     @property
     def is_filling(self) -> bool:
@@ -261,7 +279,13 @@ class Run:
             upgrade=upgrade,
             workers=self.workers,
             idle=idle,
+            marks=self._marks_of({name: until for name, (_, until) in bounds.items()}),
         )
+
+    def _marks_of(self, positions: Mapping[str, int]) -> dict[str, str]:
+        """Tell what stands at positions; of those that have not moved that is known."""
+        there = {n: m for n, m in self._marks.items() if positions.get(n) == self.positions.get(n)}
+        return there | self.feeds.marks({n: at for n, at in positions.items() if n not in there})
 
     def _hold_first(self, bounds: Mapping[str, Bounds]) -> None:
         if not self.positions:
@@ -295,6 +319,7 @@ class Run:
         return bool(self.positions and idle) and self.graph.moves(self.feeds.scans_of(idle))
 
     def _run(self, record: EpochRecord) -> None:
+        self._log.check_current()
         results: list[TablePart | None] = []
         if self._team is not None:
             results = [each.part() for each in self._outlets]
@@ -315,6 +340,7 @@ class Run:
         moved = (name for name, (after, until) in record.bounds.items() if until > after)
         self._times.note(moved, record.time)
         self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
+        self._marks = dict(record.marks)
         for place, outlet in enumerate(self._outlets):
             self._give(place, collected[place], epoch)
             ended = self.graph.root_epoch(place, epoch)
@@ -365,6 +391,8 @@ class Run:
                 folders=self.share.states.folders,
                 others=others,
                 late=self.late_counts(),
+                marks=self._marks,
+                results={each.name: each.last for each in self._outlets if each.last is not None},
             )
         )
         self._hold(self.positions)

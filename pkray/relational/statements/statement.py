@@ -80,6 +80,7 @@ class Statement:
         on_failure: Callable[[dict[str, Any]], object] | None = None,
         backfill: Literal["local", "spark"] | None = None,
         strict: bool = False,
+        replace: bool = False,
     ) -> Any:
         """Let it go on as its sources change.
 
@@ -87,12 +88,16 @@ class Statement:
             name: of the query; default the names of its tables.
             trigger, max_rows, on_error, clock, on_failure, backfill, strict: as of
                 ``Relation.materialize``.
+            replace: begin anew: a query of this name is dropped, and one commit a table has its
+                whole content go for the query's rows, whoever wrote it.
 
         Returns:
             the query; one that is there with this name and plan goes on.
 
         Raises:
             QueryExistsError: there is one of this name with another plan.
+            SharedResultError: a dropped query of this name has left rows in a table, and others
+                have written to it too.
             UnsupportedError: a node does not run continuously; or, with `strict`, is excepted from
                 the claim that results equal bounded ones.
         """
@@ -101,7 +106,7 @@ class Statement:
         options = QueryOptions(
             trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
         )
-        return self.compile().start(name, options)
+        return self.compile().start(name, options, replace=replace)
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""

@@ -20,7 +20,7 @@ from pkray.format.partition import PartitionSpec
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.lsm.writer.bucket_writer import BucketWriter
-from pkray.metadata.commit_name import CommitToken
+from pkray.metadata.commit_name import CommitName, CommitToken
 from pkray.metadata.live import BucketId
 from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
@@ -38,6 +38,9 @@ def overwrite_once(
     clock: Callable[[], int],
     write: Callable[[], Sequence[CommitMessage]],
     replaced: Partitions,
+    named: tuple[str, CommitName] | None = None,
+    read_at: int | None = None,
+    properties: dict[str, str] | None = None,
 ) -> CommitOutcome:
     """Put what is written in the place of partitions, once, though answers are lost.
 
@@ -46,17 +49,24 @@ def overwrite_once(
         clock: epoch milliseconds.
         write: makes new files; again where an answer was lost and the commit did not happen, or
             was rolled back, as a rollback deletes the files that it meets.
+        named: the commit user, and the name of the commit; default ones that no other has.
+        read_at: the snapshot whose rows are replaced; None: whatever is there.
+        properties: kept in the snapshot.
 
     Raises:
+        CommitBaseMovedError: rows have changed since `read_at`; nothing was committed.
         CommitUnknownError, ServiceUnavailableError: whether it happened is not known.
     """
-    user = f"pkray-overwrite-{uuid.uuid4()}"
-    name = CommitToken(str(uuid.uuid4()), clock())
+    user, name = named or (
+        f"pkray-overwrite-{uuid.uuid4()}",
+        CommitToken(str(uuid.uuid4()), clock()),
+    )
     tries = 0
     while True:
         messages = write()
+        request = OverwriteRequest(user, name, messages, replaced, read_at, properties)
         try:
-            return coordinator().overwrite.once(OverwriteRequest(user, name, messages, replaced))
+            return coordinator().overwrite.once(request)
         except (ServiceUnavailableError, CommitUnknownError):
             tries += 1
             if tries == _TRIES:

@@ -235,7 +235,11 @@ class Coordinator:
             committer = self._committers.for_user(user)
             committer.check_files_exist(messages)
             result = committer.overwrite(
-                request.name, messages, request.replaced, read_at=request.read_at
+                request.name,
+                messages,
+                request.replaced,
+                read_at=request.read_at,
+                properties=request.properties,
             )
             if result.append is not None:
                 # Not its hash files: assigners must see that buckets were given anew.

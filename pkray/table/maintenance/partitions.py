@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -107,6 +107,34 @@ class PartitionWork:
             return OverwriteWriter(self._store, schema, self._clock).write(batches)
 
         return self._commit(write, replaced)
+
+    def replace_all(
+        self,
+        rows: Callable[[], Iterable[pa.RecordBatch]],
+        named: tuple[str, int],
+        read_at: int,
+        properties: dict[str, str],
+    ) -> Snapshot | None:
+        """Replace the whole content as of a snapshot, in a commit that has a name.
+
+        Args:
+            rows: gives batches with all value columns and ``_VALUE_KIND``, which are merged as
+                the table does; called again where an answer was lost.
+            named: the commit user and identifier; one that was committed before changes nothing.
+            read_at: the snapshot; 0 before the first.
+            properties: kept in the snapshot.
+
+        Raises:
+            CommitBaseMovedError: rows were written since; nothing was committed.
+            UnsupportedError: keys may be in several partitions.
+        """
+        replaced = _named(self._schema, [{}])
+
+        def write() -> Sequence[CommitMessage]:
+            return OverwriteWriter(self._store, self._schema, self._clock).write(rows())
+
+        how = (named, read_at, properties)
+        return overwrite_once(self._coordinator, self._clock, write, replaced, *how).snapshot
 
     def rescale(
         self,

@@ -183,7 +183,9 @@ def left_behind(catalog: pkray.Catalog) -> list[str]:
     """List tags and consumers that only upgrades need."""
     tags = catalog.load_table("default.r").tags.list()["tag_name"].to_pylist()
     readers = catalog.load_table("default.t").consumers.list()["consumer_id"].to_pylist()
-    return [*tags, *(name for name in readers if name != "query-default.r")]
+    incarnation = catalog.query("default.r").status()["incarnation"]
+    own = f"query-default.r@{incarnation}"
+    return [*tags, *(name for name in readers if name != own)]
 
 
 REFUSED = {

@@ -13,15 +13,24 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray.changelog.change_history import ChangeHistory
 from pkray.clock import now_millis
-from pkray.errors import MissingFileError, QueryFailedError, UnsupportedError
+from pkray.errors import (
+    MissingFileError,
+    QueryDivergedError,
+    QueryFailedError,
+    SnapshotNotFoundError,
+    UnsupportedError,
+)
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.snapshot_marks import SnapshotMarks
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.pace import Pace
 from pkray.relational.continuous.feeds.read_columns import ReadColumns
 from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
+from pkray.relational.continuous.queries.log import WAYS_ON
 from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes
@@ -95,7 +104,44 @@ class Feed(ABC):
         return max(self.newest() - max(position, 0), 0), 0.0
 
     def hold(self, reader: str, position: int) -> None:
-        """Keep what comes after a position, and the rows as of it, for a reader."""
+        """Keep what comes after a position, and the rows as of it, for a reader.
+
+        Raises:
+            SnapshotNotFoundError: they have expired.
+        """
+        return
+
+    def mark(self, position: int) -> str | None:
+        """Tell what stands at a position from what other histories of the source have there; None
+        where nothing does.
+        """
+        return None
+
+    def check(self, position: int, mark: str | None) -> None:
+        """Check that a position is still one of this source.
+
+        Args:
+            mark: as it was told when the position was reached; None: it was not.
+
+        Raises:
+            QueryDivergedError: the source was rolled back, or another is in its place.
+        """
+        return
+
+    def let_go(self, reader: str) -> None:
+        """Let expire what was kept for a reader."""
+        return
+
+    def is_there(self, position: int) -> bool:
+        """Whether what the source held at a position can still be read."""
+        return True
+
+    def check_readable(self, position: int) -> None:
+        """Check that what comes after a position can be read.
+
+        Raises:
+            SnapshotNotFoundError: it has expired.
+        """
         return
 
     def forget(self, position: int) -> None:
@@ -135,6 +181,25 @@ class FixedFeed(Feed):
     @property
     def is_finished(self) -> bool:
         return True
+
+
+class PinnedFeed(FixedFeed):
+    """The rows of a table as of a moment that the query names."""
+
+    def __init__(self, source: TableSource) -> None:
+        super().__init__(source.name)
+        self._table = source.original
+        self._at = source.at
+
+    def hold(self, reader: str, position: int) -> None:
+        snapshot = self._table.at(**self._at).snapshot
+        if snapshot is not None:
+            self._table.consumers.reset(f"{reader}-at-{snapshot.id}", snapshot.id)
+
+    def let_go(self, reader: str) -> None:
+        snapshot = self._table.at(**self._at).snapshot
+        if snapshot is not None:
+            self._table.consumers.delete(f"{reader}-at-{snapshot.id}")
 
 
 def _rows_of(scan: Node) -> Iterable[pa.RecordBatch]:
@@ -270,6 +335,7 @@ class TableFeed(Feed):
         self._completes = source.changelog != "upsert" or options.merge_engine != "deduplicate"
         self._told = ToldSnapshots(self._table)
         self._read = ReadColumns(source)
+        self._marks = SnapshotMarks(self._table.location.open())
 
     def read_by(self, number: int, scan: Node) -> None:
         self._read.add(number, scan)
@@ -321,8 +387,57 @@ class TableFeed(Feed):
         return newest - position, max(since, 0.0)
 
     def hold(self, reader: str, position: int) -> None:
-        if position > 0:
-            self._table.consumers.reset(reader, position)
+        """Keep what comes after a position; before anything was read, what there is now."""
+        for _ in range(_TRIES):
+            held = position if position > NOTHING else self.newest()
+            try:
+                self._table.consumers.reset(reader, max(held, 1))
+            except SnapshotNotFoundError:
+                if position > NOTHING:
+                    raise
+                continue  # it expired in between
+            if position > NOTHING or held <= 0 or self._marks.at(held) is not None:
+                return
+        raise SnapshotNotFoundError(
+            f"snapshot {held} of {self.name} expired before query reader {reader} could hold it",
+            table=self.name,
+            snapshot_id=held,
+        )
+
+    def let_go(self, reader: str) -> None:
+        self._table.consumers.delete(reader)
+
+    def is_there(self, position: int) -> bool:
+        return position <= 0 or self._marks.at(position) is not None
+
+    def check_readable(self, position: int) -> None:
+        earliest = ChangeHistory(self._table.location.open()).earliest_id() or 1
+        if NOTHING < position < earliest - 1:
+            raise SnapshotNotFoundError(
+                f"the query is to read {self.name} on from snapshot {position}, and changes before "
+                f"snapshot {earliest} have expired: {WAYS_ON}",
+                table=self.name,
+                snapshot_id=position,
+                earliest=earliest,
+            )
+
+    def mark(self, position: int) -> str | None:
+        return self._marks.at(position) if position > NOTHING else None
+
+    def check(self, position: int, mark: str | None) -> None:
+        if mark is None:
+            return
+        found = self._marks.at(position)
+        if found == mark or (found is None and position <= self._marks.latest_id()):
+            return  # as it was, or it has expired
+        raise QueryDivergedError(
+            f"the query has read {self.name} up to snapshot {position}, and that is "
+            f"{'another one' if found else 'not there'} now: the table was rolled back, or another "
+            f"is in its place; {WAYS_ON}",
+            table=self.name,
+            expected=mark,
+            found=found,
+        )
 
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
@@ -376,7 +491,7 @@ def feed_of(scan: Scan | Values) -> Feed:
                 table=scan.source.name,
             )
         case TableSource():
-            return FixedFeed(scan.source.name) if scan.source.at else TableFeed(scan.source)
+            return PinnedFeed(scan.source) if scan.source.at else TableFeed(scan.source)
         case StreamedSource():
             return StreamFeed(scan.source)
     return FixedFeed(scan.source.name)
@@ -424,8 +539,15 @@ class Feeds:
         """Set where the first epoch begins; default where it would begin now."""
         self._beginnings = self.beginnings() if beginnings is None else dict(beginnings)
 
+    def first_positions(self) -> dict[str, int]:
+        """Give the positions after which the first epoch reads; -1: all that there is."""
+        return {name: self._beginnings.get(name, EVERYTHING)[0] for name in self.feeds}
+
     def next(
-        self, positions: Mapping[str, int], held: Collection[str] = ()
+        self,
+        positions: Mapping[str, int],
+        held: Collection[str] = (),
+        marks: Mapping[str, str] | None = None,
     ) -> dict[str, Bounds] | None:
         """Choose what the next epoch reads; None where nothing is new.
 
@@ -434,8 +556,15 @@ class Feeds:
 
         Args:
             held: sources that are not read on.
+            marks: of the positions.
+
+        Raises:
+            QueryDivergedError: a source was rolled back.
         """
         newest = dict(zip(self.feeds, self._newest(), strict=True))
+        for name, at in positions.items():
+            if name in newest and newest[name] < at:
+                self.feeds[name].check(at, (marks or {}).get(name))
         new = {
             name: self._next(name, positions.get(name), positions[name] if name in held else at)
             for name, at in newest.items()
@@ -502,10 +631,44 @@ class Feeds:
         fixed = {name for name, feed in self.feeds.items() if isinstance(feed, FixedFeed)}
         return {n: at for n, at in positions.items() if n not in fixed} or dict(positions)
 
-    def hold(self, reader: str, positions: Mapping[str, int]) -> None:
-        """Keep what comes after positions, and the rows as of them, for a reader."""
+    def hold(self, reader: str, positions: Mapping[str, int] | None = None) -> None:
+        """Keep what comes after positions, and the rows as of them, for a reader.
+
+        Args:
+            positions: of all sources; None: as they are now.
+        """
+        least: dict[str, tuple[int, Feed]] = {}  # two scans of a table may be at different places
+        for name, feed in self.feeds.items():
+            at = NOTHING if positions is None else positions.get(name, NOTHING)
+            what = feed.name if isinstance(feed, TableFeed) else name
+            if what not in least or at < least[what][0]:
+                least[what] = (at, feed)
+        for position, feed in least.values():
+            feed.hold(reader, position)
+
+    def check_readable(self, positions: Mapping[str, int]) -> None:
+        """Check that sources can be read on from positions.
+
+        Raises:
+            SnapshotNotFoundError: what comes after one has expired.
+        """
         for name, position in positions.items():
-            self.feeds[name].hold(reader, position)
+            self.feeds[name].check_readable(position)
+
+    def marks(self, positions: Mapping[str, int]) -> dict[str, str]:
+        """Tell what stands at positions from what other histories have there."""
+        found = {name: self.feeds[name].mark(at) for name, at in positions.items()}
+        return {name: mark for name, mark in found.items() if mark is not None}
+
+    def check(self, positions: Mapping[str, int], marks: Mapping[str, str]) -> None:
+        """Check that positions are still those of the sources.
+
+        Raises:
+            QueryDivergedError: a source was rolled back, or another is in its place.
+        """
+        for name, mark in marks.items():
+            if name in self.feeds and name in positions:
+                self.feeds[name].check(positions[name], mark)
 
     def forget(self, oldest: Callable[[], Mapping[str, int]]) -> None:
         """Delete what is this query's alone and is read by no run of it any more.

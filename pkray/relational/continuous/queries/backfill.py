@@ -93,10 +93,12 @@ class Backfill:
     Args:
         folder: of the query.
         roots: its physical plans.
+        begun: the incarnation that was begun with it; empty: of a version that knew none.
     """
 
-    def __init__(self, folder: ObjectStore, roots: Sequence[Node]) -> None:
+    def __init__(self, folder: ObjectStore, roots: Sequence[Node], begun: str = "") -> None:
         self._folder = folder
+        self._done_path = f"backfill-{begun}.json" if begun else _DONE
         self._store = folder.child("backfill")
         self._order = list(in_order(shared_nodes(roots)))
         self._found: _Done | None = None
@@ -131,7 +133,7 @@ class Backfill:
     def end(self, attempt: str, parts: Parts) -> None:
         """Note that an attempt is done; nothing where another one was before."""
         done = _Done(attempt, dict(parts.bounds), tuple(parts.plans))
-        self._folder.create(_DONE, seal_json(msgspec.json.encode(done)))
+        self._folder.create(self._done_path, seal_json(msgspec.json.encode(done)))
 
     @property
     def is_done(self) -> bool:
@@ -202,7 +204,7 @@ class Backfill:
     def _done(self) -> _Done | None:
         if self._found is None:
             try:
-                data = self._folder.read(_DONE)
+                data = self._folder.read(self._done_path)
             except MissingFileError:
                 return None
             try:
@@ -211,7 +213,8 @@ class Backfill:
                 checked(self._found.attempt)
             except (ValueError, msgspec.MsgspecError) as error:
                 raise CorruptFileError(
-                    f"{self._folder.url}/{_DONE} is damaged: {error}", path=_DONE
+                    f"{self._folder.url}/{self._done_path} is damaged: {error}",
+                    path=self._done_path,
                 ) from error
         return self._found
 

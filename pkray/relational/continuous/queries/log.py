@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -12,6 +12,7 @@ from pkray.checksums import check_json, seal_json
 from pkray.errors import (
     CorruptFileError,
     MissingFileError,
+    QueryDivergedError,
     QueryExistsError,
     QueryFencedError,
     QueryNotFoundError,
@@ -19,10 +20,15 @@ from pkray.errors import (
 from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
 
-_RESTORING = "restoring.json"
+_EPOCHS, _CHECKPOINTS, _SAVEPOINTS = "epochs/epoch-", "checkpoints/checkpoint-", "savepoints/"
 _UPGRADES = "upgrade/"
 BEFORE = f"{_UPGRADES}before"
 """The checkpoint with which an upgrade took over, until it is accepted."""
+WAYS_ON = (
+    "go back to a savepoint by resume(savepoint=…), or begin anew by materialize(…, replace=True) "
+    "or start(…, replace=True)"
+)
+"""What to do where a query cannot go on from what it wrote down."""
 _KEPT = 2
 """Checkpoints kept beside the newest: one that cannot be read is no loss."""
 
@@ -41,6 +47,10 @@ class EpochRecord(msgspec.Struct, frozen=True):
         workers: that compute it.
         idle: sources that hold the watermark back no more: nothing has come of them for so long,
             or nothing ever will.
+        incarnation: of the query that wrote it down; empty: a version that knew none.
+        follows: number of the newest checkpoint when it was written.
+        marks: tell the sources' snapshots at the positions up to which they are read from others
+            with the same ids; none for sources that have no snapshots.
     """
 
     number: int
@@ -51,6 +61,23 @@ class EpochRecord(msgspec.Struct, frozen=True):
     upgrade: str = ""
     workers: int = 1
     idle: tuple[str, ...] = ()
+    incarnation: str = ""
+    follows: int = -1
+    marks: dict[str, str] = {}
+
+
+class Committed(msgspec.Struct, frozen=True):
+    """The newest snapshot of a result that a query committed.
+
+    Attributes:
+        epoch: that it ended.
+        snapshot: its id.
+        mark: tells it from other snapshots with this id.
+    """
+
+    epoch: int
+    snapshot: int
+    mark: str
 
 
 class Checkpoint(msgspec.Struct, frozen=True):
@@ -67,6 +94,12 @@ class Checkpoint(msgspec.Struct, frozen=True):
         others: of the other workers, each by state.
         apart: of states that another number of workers holds, how many.
         late: how many late rows were left out so far, by the state that keeps them.
+        incarnation: of the query that wrote it; empty: a version that knew none.
+        marks: of the sources' snapshots at the positions, as of `EpochRecord`.
+        results: what was committed last to each result, by its name; a result to which nothing was
+            committed is not among them.
+        held: of a savepoint, the name of the tags and consumers that keep what it needs; empty:
+            those of a version that named them otherwise.
     """
 
     epoch: int
@@ -80,6 +113,10 @@ class Checkpoint(msgspec.Struct, frozen=True):
     others: tuple[dict[str, tuple[DataFileMeta, ...]], ...] = ()
     apart: dict[str, int] = {}
     late: dict[str, int] = {}
+    incarnation: str = ""
+    marks: dict[str, str] = {}
+    results: dict[str, Committed] = {}
+    held: str = ""
 
     @property
     def shares(self) -> tuple[dict[str, tuple[DataFileMeta, ...]], ...]:
@@ -104,9 +141,24 @@ class QueryLog(ABC):
 
     Attributes:
         number: of the run, greater than those of the runs before it.
+        run: the name of the run.
     """
 
     number = 0
+    run = ""
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether another run took over from this one."""
+        return False
+
+    def check_current(self) -> None:
+        """Check that the query was not dropped, begun anew or sent back since it was opened.
+
+        Raises:
+            QueryFencedError: it was.
+        """
+        return
 
     @abstractmethod
     def take_over(self) -> Checkpoint | None:
@@ -163,24 +215,45 @@ Record = TypeVar("Record", EpochRecord, Checkpoint)
 
 
 class StoredLog(QueryLog):
-    """A folder: ``epochs/epoch-<epoch>``, ``checkpoints/checkpoint-<number>``, ``state/``.
+    """A folder: ``epochs/epoch-<incarnation>-<epoch>``, ``checkpoints/checkpoint-<incarnation>-
+    <number>``, ``state/``, ``savepoints/<name>``.
 
-    Each file is created once. A run takes over by creating the next checkpoint, a copy of the
-    newest: whoever would create that one finds it there, and is not the newest run any more. So
-    files of states that no checkpoint names then are nobody's, and are deleted.
+    Each file is created once. Files of another incarnation of the query are never read. A run takes
+    over by creating the next checkpoint, a copy of the newest: whoever would create that one finds
+    it there, and is not the newest run any more. So files of states that were there before, and
+    that no checkpoint names then, are nobody's, and are deleted.
 
     Args:
         store: the query's folder.
         run: the name of this run.
         place: the folder of the epochs and checkpoints below it, which ends with ``/``: of an
             upgrade that is under way another than of the query.
+        incarnation: of the query; empty: it is not told from others.
+        prefix: of the numbers in the names of files; empty for those that a version wrote which
+            knew no incarnations.
+        check: raises a `QueryFencedError` where the query is not of this incarnation any more.
     """
 
-    def __init__(self, store: ObjectStore, run: str = "", place: str = "") -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        run: str = "",
+        place: str = "",
+        *,
+        incarnation: str = "",
+        prefix: str = "",
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._store = store
-        self._run = run
+        self.run = run
         self._place = place
+        self._incarnation = incarnation
+        self._prefix = prefix
+        self._check = check
         self._number = -1
+
+    def check_current(self) -> None:
+        self._check()
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Read the newest checkpoint; None where no epoch has ended."""
@@ -188,23 +261,51 @@ class StoredLog(QueryLog):
         found = self._checkpoint(numbers[-1]) if numbers else None
         return found if found is not None and found.epoch >= 0 else None
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether a run of this incarnation has ever taken over."""
+        return bool(self._checkpoints())
+
+    @property
+    def is_overtaken(self) -> bool:
+        """Whether another run took over from this one."""
+        return self._number >= 0 and max(self._checkpoints(), default=-1) > self._number
+
     def take_over(self) -> Checkpoint | None:
         while True:
+            # Runs that come after this one make files of their own: those that are there are of
+            # runs before it, which name no more of them once it has taken over.
+            before = self._all_files()
             numbers = self._checkpoints()
             newest = NOTHING_YET if not numbers else self._checkpoint(numbers[-1])
             self._number = (numbers[-1] if numbers else -1) + 1
             self.number = self._number
             if self._create(self._checkpoint_path(self._number), newest):
                 break
+        self._check()
         if not self._place:  # an upgrade leaves files to the query, which begins before it
-            self._delete_unnamed()
+            self._delete_unnamed(before)
         return newest if newest.epoch >= 0 else None
 
-    def _delete_unnamed(self) -> None:
+    def _all_files(self) -> list[str]:
+        """List the files of states, and the epochs and checkpoints of all incarnations."""
+        if self._place:
+            return []
+        folders = ("state/", "epochs/", "checkpoints/")
+        return [each.path for f in folders for each in self._store.list(f, hidden=True)]
+
+    def _delete_unnamed(self, found: Sequence[str]) -> None:
+        """Delete files that no checkpoint names, and what other incarnations wrote down."""
         checkpoints = [self._checkpoint(number) for number in self._checkpoints()]
         live = _paths([*checkpoints, *self._kept()])
-        found = (each.path for each in self._store.list("state/", hidden=True))
-        self._store.delete(sorted(path for path in found if _is_data(path) and path not in live))
+        unnamed = [path for path in found if _is_data(path) and path not in live]
+        others = [path for path in found if _is_record(path) and not self._is_own(path)]
+        self._store.delete(sorted(unnamed) + sorted(others))
+
+    def _is_own(self, path: str) -> bool:
+        """Whether an epoch or a checkpoint is of this incarnation, by its name."""
+        own = [f"{self._place}{each}{self._prefix}" for each in (_EPOCHS, _CHECKPOINTS)]
+        return any(path.removeprefix(each).isdigit() for each in own)
 
     def _kept(self) -> list[Checkpoint]:
         """List what keeps files beside the checkpoints of this log: savepoints, and upgrades."""
@@ -214,7 +315,7 @@ class StoredLog(QueryLog):
             others += [each.path for each in self._store.list("checkpoints/")]
         named = [path for path in others if _is_checkpoint(path)]
         found = (self._find(path) for path in named)
-        return [*self.savepoints(), *(each for each in found if each is not None)]
+        return [*self.savepoints().values(), *(each for each in found if each is not None)]
 
     def _find(self, path: str) -> Checkpoint | None:
         """Read a checkpoint of another log, which may delete it meanwhile."""
@@ -225,19 +326,53 @@ class StoredLog(QueryLog):
 
     def begin(self, record: EpochRecord) -> EpochRecord:
         path = self._epoch_path(record.number)
-        return record if self._create(path, record) else self._read(path, EpochRecord)
+        record = msgspec.structs.replace(record, follows=self._number)
+        if self._create(path, record):
+            return record
+        there = self._epoch(record.number)
+        if _begin(there.bounds) != _begin(record.bounds) and not there.upgrade:
+            kind = QueryFencedError if self.is_overtaken else QueryDivergedError
+            raise kind(
+                f"epoch {record.number} of the query in {self._store.url!r} was begun by another "
+                f"run, at {_begin(there.bounds)} and not at {_begin(record.bounds)}: this one "
+                f"stops; {WAYS_ON}",
+                found=_begin(there.bounds),
+                expected=_begin(record.bounds),
+            )
+        return there
 
     def epochs_from(self, number: int) -> list[EpochRecord]:
         found = []
         while self._store.exists(self._epoch_path(number)):
-            found.append(self._read(self._epoch_path(number), EpochRecord))
+            found.append(self._epoch(number))
             number += 1
         return found
 
+    def _epoch(self, number: int) -> EpochRecord:
+        return self._own(self._read(self._epoch_path(number), EpochRecord))
+
     def newest_epoch(self) -> EpochRecord | None:
         """Read the epoch that was written down last; None where there is none."""
-        paths = [each.path for each in self._store.list(f"{self._place}epochs/")]
-        return self._read(max(paths, key=_number), EpochRecord) if paths else None
+        listed = [each.path for each in self._store.list(f"{self._place}epochs/")]
+        numbers = [_number(path) for path in listed if self._is_own(path)]
+        return self._epoch(max(numbers)) if numbers else None
+
+    def _own(self, record: Record) -> Record:
+        """Give what was written down, if this incarnation did it.
+
+        Raises:
+            QueryDivergedError: another one did.
+        """
+        by = record.incarnation
+        known = ("", self._incarnation) if not self._prefix else (self._incarnation,)
+        if not self._incarnation or by in known:
+            return record
+        raise QueryDivergedError(
+            f"the folder {self._store.url!r} of a query has what another incarnation of it wrote "
+            f"down: {by or 'one without a name'} instead of {self._incarnation}; {WAYS_ON}",
+            found=by,
+            expected=self._incarnation,
+        )
 
     def keep_before(self, checkpoint: Checkpoint) -> None:
         """Keep the checkpoint with which an upgrade takes over; one that is kept stays."""
@@ -252,7 +387,7 @@ class StoredLog(QueryLog):
         if not self._create(self._checkpoint_path(self._number + 1), checkpoint):
             raise QueryFencedError(
                 f"another run of the query in {self._store.url!r} took over; this one stops",
-                run=self._run,
+                run=self.run,
             )
         self._number += 1
         self._clean(before, checkpoint)
@@ -268,36 +403,48 @@ class StoredLog(QueryLog):
     def _clean(self, before: list[int], newest: Checkpoint) -> None:
         """Delete old checkpoints, the epochs before the oldest kept, and files of states that no
         checkpoint kept names.
+
+        Checkpoints go first: a savepoint that is made of one meanwhile looks whether it is still
+        there.
         """
         dropped, kept = before[:-_KEPT], before[-_KEPT:]
         if not dropped:
             return
         checkpoints = [self._checkpoint(each) for each in kept]
-        live = _paths([newest, *checkpoints, *self._kept()])
         old = [self._checkpoint(each) for each in dropped]
+        self._store.delete([self._checkpoint_path(number) for number in dropped])
+        live = _paths([newest, *checkpoints, *self._kept()])
         self._store.delete(sorted(_paths(old) - live))
         first = max(0, min(each.epoch for each in old) - 1)
         epochs = range(first, min(each.epoch for each in checkpoints) + 1)
         self._store.delete([self._epoch_path(number) for number in epochs])
-        self._store.delete([self._checkpoint_path(number) for number in dropped])
 
-    def name_newest(self, name: str) -> Checkpoint:
+    def name_newest(self, name: str, held: str) -> Checkpoint:
         """Keep the newest checkpoint under a name.
+
+        Args:
+            held: names the tags and consumers that keep what it needs.
 
         Raises:
             QueryExistsError: there is a savepoint of this name.
             QueryNotFoundError: there is no checkpoint yet.
         """
-        newest = self.newest_checkpoint()
-        if newest is None:
-            raise QueryNotFoundError(
-                f"the query in {self._store.url!r} has ended no epoch yet: there is nothing to keep"
-            )
-        if not self._create(_savepoint_path(name), newest):
-            raise QueryExistsError(
-                f"a savepoint {name!r} is there already: give another name", name=name
-            )
-        return newest
+        while True:
+            numbers = self._checkpoints()
+            newest = self._checkpoint(numbers[-1]) if numbers else NOTHING_YET
+            if newest.epoch < 0:
+                raise QueryNotFoundError(
+                    f"the query in {self._store.url!r} has ended no epoch yet: there is nothing to "
+                    "keep"
+                )
+            named = msgspec.structs.replace(newest, held=held)
+            if not self._create(_savepoint_path(name), named, by=newest.incarnation):
+                raise QueryExistsError(
+                    f"a savepoint {name!r} is there already: give another name", name=name
+                )
+            if self._store.exists(self._checkpoint_path(numbers[-1])):
+                return named
+            self._store.delete(_savepoint_path(name))  # its files may be gone with it
 
     def savepoint(self, name: str) -> Checkpoint:
         """Read a savepoint.
@@ -306,52 +453,46 @@ class StoredLog(QueryLog):
             QueryNotFoundError: there is none of this name.
         """
         if not self._store.exists(_savepoint_path(name)):
-            found = self._store.list("savepoints/")
-            known = ", ".join(each.path.rpartition("/")[2] for each in found) or "none"
+            known = ", ".join(self.savepoints()) or "none"
             raise QueryNotFoundError(f"no savepoint is called {name!r}: there is {known}")
         return self._read(_savepoint_path(name), Checkpoint)
 
-    def want_savepoint(self, name: str | None) -> None:
-        """Note that the query is to go back to a savepoint before it goes on; None: it has."""
-        if name is None:
-            self._store.delete(_RESTORING)
-        else:
-            self._store.write(_RESTORING, msgspec.json.encode({"savepoint": name}))
+    def delete_savepoint(self, name: str) -> None:
+        """Forget a savepoint; its files go with the next checkpoint that is deleted."""
+        self._store.delete(_savepoint_path(name))
 
-    def wanted_savepoint(self) -> str | None:
-        """Read which savepoint the query is to go back to."""
-        if not self._store.exists(_RESTORING):
-            return None
-        return str(msgspec.json.decode(self._store.read(_RESTORING))["savepoint"])
+    def begin_at(self, found: Checkpoint) -> None:
+        """Begin this incarnation with a checkpoint, unless it has begun."""
+        if self.newest_checkpoint() is None:
+            self.take_over()
+            self.write_checkpoint(found)
 
-    def go_back(self, name: str) -> None:
-        """Make a savepoint the newest checkpoint; epochs after it have never been."""
-        found = self.savepoint(name)
-        self.take_over()
-        self.write_checkpoint(found)
-        later = [each.path for each in self._store.list("epochs/")]
-        self._store.delete([path for path in later if _number(path) > found.epoch])
+    def missing_files(self, found: Checkpoint) -> list[str]:
+        """List the files of states that a checkpoint names and that are not there."""
+        there = {each.path for each in self._store.list("state/", hidden=True)}
+        return sorted(_paths([found]) - there)
 
-    def savepoints(self) -> list[Checkpoint]:
+    def savepoints(self) -> dict[str, Checkpoint]:
         """List the checkpoints that have names."""
-        return [self._read(path.path, Checkpoint) for path in self._store.list("savepoints/")]
+        listed = (each.path for each in self._store.list(_SAVEPOINTS))
+        return {path.removeprefix(_SAVEPOINTS): self._read(path, Checkpoint) for path in listed}
 
     def _checkpoints(self) -> list[int]:
         listed = self._store.list(f"{self._place}checkpoints/")
-        names = [each.path.rpartition("-")[2] for each in listed]
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(_number(each.path) for each in listed if self._is_own(each.path))
 
     def _checkpoint(self, number: int) -> Checkpoint:
-        return self._read(self._checkpoint_path(number), Checkpoint)
+        return self._own(self._read(self._checkpoint_path(number), Checkpoint))
 
     def _checkpoint_path(self, number: int) -> str:
-        return f"{self._place}checkpoints/checkpoint-{number}"
+        return f"{self._place}{_CHECKPOINTS}{self._prefix}{number}"
 
     def _epoch_path(self, number: int) -> str:
-        return f"{self._place}epochs/epoch-{number}"
+        return f"{self._place}{_EPOCHS}{self._prefix}{number}"
 
-    def _create(self, path: str, record: EpochRecord | Checkpoint) -> bool:
-        named = msgspec.structs.replace(record, run=self._run)
+    def _create(self, path: str, record: EpochRecord | Checkpoint, by: str | None = None) -> bool:
+        by = self._incarnation if by is None else by
+        named = msgspec.structs.replace(record, run=self.run, incarnation=by)
         return self._store.create(path, seal_json(msgspec.json.encode(named)))
 
     def _read(self, path: str, kind: type[Record]) -> Record:
@@ -365,8 +506,13 @@ class StoredLog(QueryLog):
             ) from error
 
 
+def _begin(bounds: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Give the positions after which an epoch reads; sources that do not change are not told."""
+    return {name: after for name, (after, _) in bounds.items()}
+
+
 def _savepoint_path(name: str) -> str:
-    return f"savepoints/{name}"
+    return f"{_SAVEPOINTS}{name}"
 
 
 def _number(path: str) -> int:
@@ -375,6 +521,10 @@ def _number(path: str) -> int:
 
 def _is_data(path: str) -> bool:
     return "/bucket-" in path
+
+
+def _is_record(path: str) -> bool:
+    return path.startswith((_EPOCHS, _CHECKPOINTS))
 
 
 def _is_checkpoint(path: str) -> bool:

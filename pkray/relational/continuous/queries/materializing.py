@@ -33,6 +33,7 @@ def materialize(
     clock: Callable[[], int] | None,
     on_failure: OnFailure | None = None,
     backfill: str | None = None,
+    replace: bool = False,
 ) -> Query:
     """Start a query; as of ``Relation.materialize``."""
     session = session_of(relation)
@@ -49,9 +50,10 @@ def materialize(
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
     plan, key = _keyed(relation.plan, key, given=primary_key is not None)
     full = session.full_name(tuple(name.split(".")))
-    table = _table(session.catalog, full, plan, key, options)
+    table = _table(session.catalog, full, plan, key, options, replace=replace)
     sink = Sink(plan, table.name, plan.fields.names)
-    return compile_plans([sink], relation.dialect, session).start(full, chosen)
+    compiled = compile_plans([sink], relation.dialect, session)
+    return compiled.start(full, chosen, owns=True, replace=replace)
 
 
 def _keyed(plan: Node, key: tuple[str, ...] | None, *, given: bool) -> tuple[Node, tuple[str, ...]]:
@@ -75,6 +77,8 @@ def _table(
     plan: Node,
     key: tuple[str, ...],
     options: Mapping[str, str] | None,
+    *,
+    replace: bool,
 ) -> Table:
     """Create the table of a result, or check the one that is there."""
     columns = [
@@ -86,7 +90,7 @@ def _table(
     table: Table = catalog.load_table(name)
     there = [(each.name, str(each.type.with_nullable(True))) for each in table.schema.fields]
     wanted = [(each, str(kind.with_nullable(True))) for each, kind in columns]
-    if QueryStore(catalog.store).find(name) is not None:
+    if not replace and QueryStore(catalog.store).find(name) is not None:
         return table  # the query that is there has this plan, or says how another takes over
     if there != wanted or set(table.primary_keys) != set(key):
         raise SchemaError(

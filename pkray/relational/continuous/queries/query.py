@@ -13,12 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from pkray.arguments.file_names import fault
 from pkray.clock import now_millis
 from pkray.errors import (
+    CorruptFileError,
+    MissingFileError,
     OptionError,
+    PkrayError,
+    QueryDivergedError,
     QueryExistsError,
     QueryFailedError,
+    QueryFencedError,
+    QueryNotFoundError,
     ServiceUnavailableError,
     UnsupportedError,
 )
@@ -26,7 +31,8 @@ from pkray.options.values import duration_millis
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.outlets.table_outlet import PLAN, TableOutlet
+from pkray.relational.continuous.outlets.result_history import PLAN
+from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.parallel.hosted_team import (
     HostedMember,
     HostedQuery,
@@ -36,16 +42,22 @@ from pkray.relational.continuous.parallel.hosted_team import (
 )
 from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.share import Assignment, Share
+from pkray.relational.continuous.queries import savepoints
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, waits_for_time
 from pkray.relational.continuous.queries.backfill import Backfill, Engine
+from pkray.relational.continuous.queries.begun import fence, fence_others, free_others, placed
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
 from pkray.relational.continuous.queries.late_rows import kept_late, late_until
+from pkray.relational.continuous.queries.life import check_life, columns_read
+from pkray.relational.continuous.queries.log import Checkpoint, StoredLog
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import (
     Definition,
     Failure,
     QueryStore,
     failure_status,
+    new_incarnation,
+    old_user,
 )
 from pkray.relational.continuous.queries.shares import QueryShares
 from pkray.relational.continuous.queries.streams import (
@@ -55,7 +67,7 @@ from pkray.relational.continuous.queries.streams import (
     streams_in,
 )
 from pkray.relational.continuous.queries.ttls import check_layouts
-from pkray.relational.continuous.queries.verify import Times, VerifyReport, verify
+from pkray.relational.continuous.queries.verify import Place, Times, VerifyReport, verify
 from pkray.relational.continuous.queries.worker import QueryWorker
 from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.fates import fates
@@ -90,22 +102,27 @@ if TYPE_CHECKING:
     from pkray.table.table import Table
 
 _WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakKeyDictionary()
-"""The queries that run in this process, by the runtime of their catalog and by folder."""
+"""The queries of this process, by the runtime of their catalog, and by folder and incarnation."""
 _ROOTS: dict[tuple[str, str], tuple[Node, ...]] = {}
-"""Physical plans by the folders of queries of this process, and the upgrades by which they came:
-some read what is in memory alone."""
+"""Physical plans of queries of this process, by folder and incarnation, and the upgrades by which
+they came: some read what is in memory alone."""
 _SILENT_MILLIS = 10_000
 """A query that has said nothing for so long runs in no process."""
 _HOOKS: dict[str, OnFailure] = {}
-"""Functions of this process that are told of failures, by the folders of queries."""
+"""Functions of this process that are told of failures; keys as those of the workers."""
 _FEEDERS: weakref.WeakKeyDictionary[Any, dict[str, list[RunningFeeder]]] = (
     weakref.WeakKeyDictionary()
 )
 """What feeds queries from streams of this process; keys as those of the workers."""
+_GOING = ("running", "starting")
+_LOOK_SECONDS = 0.1
+"""Between two looks at a query that another process runs."""
+_LOOKS = 3
+"""At a query that runs, before what it wrote down and its result are said to disagree."""
 MOST_WORKERS = 4
 """Workers that a query begins with at most: what they exchange grows with the square of it."""
 _FUNCTIONS: dict[str, Outlet] = {}
-"""Outlets that call functions of this process, by the folders of queries."""
+"""Outlets that call functions of this process; keys as those of the workers."""
 
 
 class Query:
@@ -122,7 +139,11 @@ class Query:
         self.name = definition.name
 
     def __repr__(self) -> str:
-        return f"Query({self.name!r}, {self.status()['state']})"
+        try:
+            state = self.status()["state"]
+        except (QueryFencedError, QueryNotFoundError):
+            state = "dropped"
+        return f"Query({self.name!r}, {state})"
 
     def _repr_html_(self) -> str:
         return html_values(f"query {self.name}", self.status())
@@ -136,47 +157,59 @@ class Query:
         """Say what it does.
 
         Returns:
-            ``state`` (running, stopped, failed, ended), ``failure``, of a failed one also
+            ``state`` (running, stopped, failed, ended), ``incarnation`` (tells this beginning of
+            the query from all others of its name), ``failure``, of a failed one also
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
             (the position up to which each is in the result), ``nodes``; of a query that reads
             streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
             or ``waiting`` for the program that feeds it to be started again; while Spark computes
             the first epoch ``backfill``, the same of it and how many ``tasks`` are done; from an
             upgrade until it is accepted ``upgrade``, how far that is.
+
+        Raises:
+            QueryNotFoundError: it was dropped.
+            QueryFencedError: it was dropped, and another begun under its name.
         """
-        status = self._status()
+        status = {**self._status(), "incarnation": self._current.incarnation}
         if upgrade := described(_site(self._catalog, self.name)):
             status["upgrade"] = upgrade
         streams = self._definition.streams
         if streams:
             folder = _store(self._catalog).folder(self.name)
             status["streams"] = feeding_status(folder, streams)
-        if status["epoch"] < 0 and (backfill := _backfill(self._catalog, self._definition)):
+        if status["epoch"] < 0 and (backfill := _backfill(self._catalog, self._current)):
             status["backfill"] = backfill.status()
         return status
 
     def _status(self) -> dict[str, Any]:
+        current = self._current
         worker = self._worker()
         if worker is not None:
-            return worker.status()
-        store = _store(self._catalog)
-        written = store.status(self.name)
-        if written is not None and now_millis() - written[0] < _SILENT_MILLIS:
-            return written[1]
-        return self._at_rest(written[1].get("nodes", []) if written else [])
+            said = worker.status()
+            if said["state"] != "fenced":
+                return said
+        return self._written() or self._at_rest(current)
 
-    def _at_rest(self, nodes: Sequence[Any] = ()) -> dict[str, Any]:
+    def _written(self) -> dict[str, Any] | None:
+        """Read what a process that runs it has said just now; None where there is none."""
+        written = _store(self._catalog).status(self._definition)
+        if written is None or now_millis() - written[0] >= _SILENT_MILLIS:
+            return None
+        return written[1]
+
+    def _at_rest(self, current: Definition) -> dict[str, Any]:
         """Say how a query stands that no process runs."""
         store = _store(self._catalog)
-        failure = store.failure(self.name)
-        found = store.log(self.name).newest_checkpoint()
+        written = store.status(current)
+        failure = store.failure(current)
+        found = store.log(current).newest_checkpoint()
         return {
             "state": "failed" if failure else "ended" if found and found.is_last else "stopped",
             **failure_status(failure),
             "epoch": found.epoch if found else -1,
             "sources": dict(found.positions) if found else {},
             "late": sum(found.late.values()) if found else 0,
-            "nodes": list(nodes),
+            "nodes": list(written[1].get("nodes", [])) if written else [],
         }
 
     def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:
@@ -192,11 +225,10 @@ class Query:
         Raises:
             OptionError: a name that the query does not read.
             QueryFailedError: it stopped on an error.
+            QueryFencedError: it was sent back, or dropped and begun anew, or another process took
+                over from this one.
             ServiceUnavailableError: it takes longer, or nobody runs the query.
         """
-        worker = self._worker()
-        if worker is None:
-            raise ServiceUnavailableError(f"query {self.name} does not run: resume() it first")
 
         def unread(status: dict[str, Any]) -> list[str]:
             at = status["sources"]
@@ -207,40 +239,78 @@ class Query:
             reached = all(at.get(name, -1) >= number for name, number in snapshots.items())
             return reached or bool(unread(status))
 
-        if not worker.wait(settled, timeout):
-            self._raise_failure(worker)
+        status = self._wait(settled, timeout)
+        if not settled(status):
+            self._check_goes_on(status)
             raise ServiceUnavailableError(
                 f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
-                f"at {worker.status()['sources']}"
+                f"at {status['sources']}"
             )
-        for name in unread(worker.status()):
+        for name in unread(status):
             raise OptionError(
-                f"query {self.name} does not read {name}: it reads "
-                f"{', '.join(worker.status()['sources'])}",
+                f"query {self.name} does not read {name}: it reads {', '.join(status['sources'])}",
                 value=name,
             )
         snapshot = self._catalog.load_table(self.tables[0]).at().snapshot if self.tables else None
         return snapshot.id if snapshot else None
+
+    def _wait(self, reached: Callable[[dict[str, Any]], bool], timeout: float) -> dict[str, Any]:
+        """Wait until the status is as wanted, time is over, or nobody runs the query; give it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            worker = self._worker()
+            if worker is not None:
+                worker.wait(reached, max(deadline - time.monotonic(), 0.0))
+                return worker.status()
+            status = self._status()
+            if reached(status) or status["state"] not in _GOING or time.monotonic() > deadline:
+                return status
+            time.sleep(_LOOK_SECONDS)
+
+    def _check_goes_on(self, status: Mapping[str, Any]) -> None:
+        """Check that a query has not ended.
+
+        Raises:
+            QueryFailedError, QueryFencedError, ServiceUnavailableError: it has, and how.
+        """
+        self._raise_failure(status)
+        if status["state"] == "fenced":
+            _store(self._catalog).check_current(self._definition)
+            raise QueryFencedError(
+                f"query {self.name} does not run in this process any more, as another run took "
+                "over: find it again by catalog.query(…)",
+                query=self.name,
+            )
+        if status["state"] not in _GOING:
+            raise ServiceUnavailableError(
+                f"query {self.name} is {status['state']}: resume() it first"
+            )
 
     def wait_ended(self, timeout: float = 60.0) -> None:
         """Wait until it has ended by itself: ``available_now``, or sources that are finished.
 
         Raises:
             QueryFailedError: it stopped on an error.
+            QueryFencedError: as of `wait`.
             ServiceUnavailableError: it takes longer.
         """
-        worker = self._worker()
-        if worker is None:
-            return
         deadline = time.monotonic() + timeout
-        while worker.is_running and time.monotonic() < deadline:
-            worker.wait(lambda _: False, min(0.2, max(0.0, deadline - time.monotonic())))
-        if worker.is_running:
-            raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
-        self._raise_failure(worker)
+        while True:
+            worker = self._worker()
+            status = self._status() if worker is None else worker.status()
+            goes_on = status["state"] in _GOING if worker is None else worker.is_running
+            if not goes_on:
+                break
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
+            if worker is None:
+                time.sleep(_LOOK_SECONDS)
+            else:
+                worker.wait(lambda _: False, min(_LOOK_SECONDS, deadline - time.monotonic()))
+        if status["state"] not in ("stopped", "ended"):
+            self._check_goes_on(status)
 
-    def _raise_failure(self, worker: Hosted) -> None:
-        status = worker.status()
+    def _raise_failure(self, status: Mapping[str, Any]) -> None:
         if status["failure"] is not None:
             node = status.get("failed_node")
             at = f" at {node}" if node else ""
@@ -257,12 +327,14 @@ class Query:
         engine: str | None = None,
         table: str | None = None,
     ) -> VerifyReport:
-        """Compare the result with the bounded run over the inputs that its snapshot names.
+        """Compare the result with the bounded run over the inputs that the query has read.
 
-        Rows that came late are left out there too, and so is what waits for event time still.
+        These are the inputs that the newest snapshot of the result names, or, where later ones
+        changed nothing, those up to which the query has read. Rows that came late are left out
+        there too, and so is what waits for event time still.
 
         Args:
-            snapshot: of the result; default the newest.
+            snapshot: of the result, at the inputs that it names; default the newest, as above.
             engine: ``local`` (default) or ``spark``.
             table: which result, of several; default all of them, at their newest snapshots, or
                 the first one at the snapshot that is given.
@@ -273,7 +345,11 @@ class Query:
 
         Raises:
             OptionError: the query has no such result.
+            QueryDivergedError: what is kept of the query and its result do not belong together.
+            SnapshotNotFoundError: inputs have expired; the error says which snapshots of the result
+                can be compared.
         """
+        self._check_life()
         if table is not None and table not in self.tables:
             raise OptionError(
                 f"{table} is no result of query {self.name}: its results are "
@@ -285,18 +361,37 @@ class Query:
         reports = [self._verify(each, None, engine) for each in self.tables]
         return next((each for each in reports if not each.equal), reports[0])
 
+    def _check_life(self) -> None:
+        """Check that what is kept of the query and its results belong together, as it goes on."""
+        current = self._current
+        results = _results(self._catalog, current)
+        for tries_left in reversed(range(_LOOKS)):
+            log = _store(self._catalog).log(current)
+            if _is_beginning(current, log):
+                return
+            try:
+                check_life(current, log, _roots(self._catalog, current), list(results.values()))
+                return
+            except QueryDivergedError:
+                if not tries_left:
+                    raise
+            time.sleep(_LOOK_SECONDS)  # an epoch may have ended between two looks
+
     def _verify(self, name: str, snapshot: int | None, engine: str | None) -> VerifyReport:
         table = self._catalog.load_table(name)
-        made = _made_by(self._catalog, self._current, table, snapshot)
+        current = self._current
+        made = _made_by(self._catalog, current, table, snapshot)
+        is_current = made.digest == current.digest
         roots = _roots(self._catalog, made)
-        sources, times = self.status()["sources"], None
+        status, times = self._status(), None
+        place = Place(status["epoch"], status["sources"])
         if waits_for_time(roots):
-            sources, times = self._times(is_current=made.digest == self._current.digest)
+            place, times = self._times(is_current=is_current)
         return verify(
             roots,
             table,
             snapshot,
-            sources,
+            place if is_current else None,
             engine,
             made.beginnings,
             times=times,
@@ -306,10 +401,8 @@ class Query:
             memory=self._catalog.session.memory,
         )
 
-    def _times(
-        self, timeout: float = 60.0, *, is_current: bool = True
-    ) -> tuple[Mapping[str, int], Times]:
-        """Give the positions of the newest checkpoint, and what event time was in each epoch.
+    def _times(self, timeout: float = 60.0, *, is_current: bool = True) -> tuple[Place, Times]:
+        """Give where the newest checkpoint is, and what event time was in each epoch.
 
         Args:
             is_current: whether the plan that is verified is the one that runs.
@@ -318,9 +411,9 @@ class Query:
         if worker is not None:
             worker.keep(timeout)
         store = _store(self._catalog)
-        newest = store.log(self.name).newest_checkpoint()
+        newest = store.log(self._current).newest_checkpoint()
         if newest is None:
-            return {}, lambda epoch, watermarks: EventTime(unknown=epoch is not None)
+            return Place(-1, {}), lambda epoch, watermarks: EventTime(unknown=epoch is not None)
         rows = kept_late(store.folder(self.name).child("state"), newest) if is_current else {}
 
         def times(epoch: int | None, watermarks: Mapping[str, int] | None) -> EventTime:
@@ -328,7 +421,7 @@ class Query:
             unknown = not is_current or (epoch is not None and epoch > newest.epoch)
             return EventTime(watermarks or newest.watermarks, late, unknown)
 
-        return newest.positions, times
+        return Place(newest.epoch, newest.positions), times
 
     def stop(self, timeout: float = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.
@@ -336,9 +429,9 @@ class Query:
         Raises:
             ServiceUnavailableError: the epoch takes longer.
         """
-        store = _store(self._catalog)
-        store.want(self.name, running=False)
-        _stop_feeders(self._catalog, self.name)
+        current = self._current
+        _store(self._catalog).want(current, running=False)
+        _stop_feeders(self._catalog, current)
         worker = self._worker()
         if worker is None:
             self._await_silence(timeout)
@@ -348,7 +441,7 @@ class Query:
                     f"query {self.name} is in an epoch that has not ended in {timeout} s: it stops "
                     "after it"
                 )
-            _forget(self._catalog, self.name)
+            _forget(self._catalog, current)
 
     def _await_silence(self, timeout: float) -> None:
         """Wait until another process that runs the query has seen that it is to stop."""
@@ -365,33 +458,47 @@ class Query:
         """Let it go on where it stopped.
 
         Args:
-            savepoint: go back to it before: the state, and the results, which are rolled back.
+            savepoint: go back to it before: the state, and the results, to which one commit brings
+                the rows that they had then. Whoever follows them sees that as changes.
             on_failure: as of ``Relation.materialize``.
 
         Raises:
             QueryNotFoundError: it was dropped, or there is no such savepoint.
+            QueryDivergedError: what it wrote down, its results and its sources do not belong
+                together: files were restored from an older copy, or deleted; a source or a result
+                was rolled back, or made anew.
+            SharedResultError: others have written to a result since the savepoint.
         """
-        store = _store(self._catalog)
-        self._place(self._catalog.session.options)
+        catalog, store = self._catalog, _store(self._catalog)
+        self._place(catalog.session.options)
         if savepoint is not None:
-            self.stop()
-            found = store.log(self.name).savepoint(savepoint)
-            if found.digest != self._current.digest:
-                raise UnsupportedError(
-                    f"savepoint {savepoint!r} of query {self.name} was made under another plan: "
-                    "upgrade the query to that plan first",
-                    query=self.name,
-                )
-            store.log(self.name).want_savepoint(savepoint)
-        _start(self._catalog, store.read(self.name), on_failure=on_failure)
+            self._send_back(savepoint)
+        _start(catalog, store.read(self.name), on_failure=on_failure)
         return self
+
+    def _send_back(self, savepoint: str) -> None:
+        """Let it begin with a savepoint when it is started, if all is there for that."""
+        catalog, store = self._catalog, _store(self._catalog)
+        current = _adopted(catalog, self._current)
+        _bind_again(catalog, current)
+        results = list(_results(catalog, current).values())
+        roots = _roots(catalog, current)
+        savepoints.check_way_back(current, store.log(current), savepoint, results, roots)
+        self.stop()
+        savepoints.check_way_back(current, store.log(current), savepoint, results, roots)
+        back = savepoints.sent_back(current, savepoint, results)
+        for known in (_ROOTS, _FUNCTIONS, _HOOKS):
+            _take_along(known, _key(catalog, current), _key(catalog, back))
+        store.replace(back)
+        self._definition = back
 
     def _place(self, settings: Mapping[str, str]) -> None:
         """Keep how many workers are wanted, and what they may take."""
         current = self._current
         options = QueryOptions(**current.options).placed_by(settings).kept()
         if options != current.options:
-            _store(self._catalog).replace(structs.replace(current, options=options))
+            self._definition = structs.replace(current, options=options)
+            _store(self._catalog).replace(self._definition)
 
     def rescale(self, workers: int, timeout: float = 60.0) -> None:
         """Let another number of workers go on with it, after the epoch that runs.
@@ -492,69 +599,91 @@ class Query:
     def _carry_out(self) -> None:
         """Do what is asked for, where nobody runs the query."""
         catalog, definition = self._catalog, self._current
-        here = _workers(catalog).get(_key(catalog, self.name))
+        here = _workers(catalog).get(_key(catalog, definition))
         if here is not None:
             here.look_soon()
         if self._status()["state"] in ("running", "starting"):
             return
         settings = _settings(definition, now_millis)
 
-        def opened() -> Run:
-            _go_back(catalog, definition)
-            return open_run(catalog, definition, _outlets(catalog, definition), settings)
-
-        carry_out(_site(catalog, self.name), opened, _of_shadow(settings, self.name))
+        carry_out(
+            _site(catalog, self.name),
+            lambda: open_run(catalog, definition, _outlets, settings),
+            _of_shadow(settings),
+        )
         store = _store(catalog)
-        store.note_failure(self.name, None)
-        _forget(catalog, self.name)
-        store.note_status(self.name, self._at_rest())
+        store.note_failure(definition, None)
+        _forget(catalog, definition)
+        store.note_status(definition, self._at_rest(self._current))
 
     @property
     def _current(self) -> Definition:
-        """Read what the query is now: an upgrade may have changed it."""
-        return _store(self._catalog).read(self.name)
+        """Read what the query is now: an upgrade, or going back, may have changed it.
+
+        Raises:
+            QueryNotFoundError: it was dropped.
+            QueryFencedError: and another was begun under its name.
+        """
+        there = _store(self._catalog).read(self.name)
+        known = self._definition
+        if known.incarnation and there.begun != known.begun:
+            raise QueryFencedError(
+                f"query {self.name} was dropped, and another begun under its name: find it by "
+                "catalog.query(…)",
+                query=self.name,
+                incarnation=known.incarnation,
+                found=there.incarnation,
+            )
+        self._definition = there
+        return there
 
     def savepoint(self, name: str, timeout: float = 60.0) -> None:
         """Keep the state and the results as they are after the epoch that runs, under a name.
+
+        What its sources hold since then does not expire as long as the savepoint is there.
 
         Raises:
             QueryExistsError: there is a savepoint of this name.
             ServiceUnavailableError: the epoch takes longer than `timeout` seconds.
             SnapshotNotFoundError: a result has no snapshot yet.
         """
-        check_savepoint(name)
-        worker = self._worker()
-        is_running = worker is not None and worker.is_running
+        savepoints.check_name(name)
+        catalog = self._catalog
+        is_running = self._status()["state"] in _GOING
         if is_running:
             self.stop(timeout)
-        log = _store(self._catalog).log(self.name)
         try:
-            for table in self.tables:
-                tags = self._catalog.load_table(table).tags
-                tags.create(savepoint_tag(self.name, name), if_not_exists=True)
-            log.name_newest(name)
+            current = _adopted(catalog, self._current)
+            results = list(_results(catalog, current).values())
+            log, roots = _store(catalog).log(current), _roots(catalog, current)
+            savepoints.make(current, log, name, results, roots)
         finally:
             if is_running:
                 self.resume()
 
+    def savepoints(self) -> list[str]:
+        """List the names of its savepoints."""
+        return sorted(_store(self._catalog).log(self._current).savepoints())
+
+    def delete_savepoint(self, name: str) -> None:
+        """Forget a savepoint: what it kept may expire.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        catalog, current = self._catalog, self._current
+        results = list(_results(catalog, current).values())
+        log, roots = _store(catalog).log(current), _roots(catalog, current)
+        savepoints.delete(current, log, name, results, roots)
+
     def drop(self) -> None:
         """End it, and delete its state; its table stays."""
+        catalog, current = self._catalog, self._current
         self.stop()
-        key = _key(self._catalog, self.name)
-        site = _site(self._catalog, self.name)
-        upgrade = site.find()
-        if upgrade is not None:
-            forget(site, upgrade)
-        for root in _roots(self._catalog, self._current):
-            _let_go(root, reader_of(self.name))
-        for known in [each for each in _ROOTS if each[0] == key]:
-            del _ROOTS[known]
-        _FUNCTIONS.pop(key, None)
-        _HOOKS.pop(key, None)
-        _store(self._catalog).drop(self.name)
+        _end(catalog, current)
 
     def _worker(self) -> Hosted | None:
-        return _worker(self._catalog, self.name)
+        return _worker(self._catalog, self._definition)
 
 
 def start_query(
@@ -565,31 +694,48 @@ def start_query(
     before: Sequence[bool],
     dialect: str,
     options: QueryOptions,
+    *,
+    owns: bool = False,
+    replace: bool = False,
 ) -> Query:
     """Start a query of this name, or let the one go on that is there with this plan.
 
     Args:
         document: the compiled plan of `roots`, each of which ends in a table.
+        owns: whether its tables are to hold what it gives and nothing else.
+        replace: begin anew, and replace all that its tables hold.
 
     Raises:
         QueryExistsError: there is one of this name with another plan.
+        SharedResultError: its tables hold rows of others, and `replace` is false.
     """
     options.trigger_of()
     tables = tuple(root.table for root in roots if isinstance(root, Sink))
     _check_no_circle(roots, tables)
     kept = options.kept()
     definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
-    defined = define(catalog, definition, roots)
+    defined = define(catalog, definition, roots, owns=owns, replace=replace)
     return _start(catalog, defined, options.clock, options.on_failure)
 
 
-def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) -> Definition:
+def define(
+    catalog: Catalog,
+    definition: Definition,
+    roots: tuple[Node, ...],
+    *,
+    owns: bool = False,
+    replace: bool = False,
+) -> Definition:
     """Store a query, or find the one that is there with this plan.
 
     Its TTLs and options become those that are given.
 
+    Args:
+        owns, replace: as of `start_query`.
+
     Raises:
         QueryExistsError: there is one of its name with another plan.
+        SharedResultError: its tables hold rows of others, and `replace` is false.
         UnsupportedError: a node does not run continuously, or would keep other rows under a TTL.
     """
     for root in roots:
@@ -597,11 +743,23 @@ def define(catalog: Catalog, definition: Definition, roots: tuple[Node, ...]) ->
     streams = tuple(each.name for each in streams_in(roots))
     definition = structs.replace(definition, streams=streams)
     store = _store(catalog)
-    if store.find(definition.name) is None:
-        begun = Feeds(scans_of(roots)).beginnings()
-        definition = structs.replace(definition, beginnings=begun)
-    if not store.create(definition):
-        there = store.read(definition.name)
+    there = store.find(definition.name)
+    if there is not None and replace:
+        Query(catalog, there).drop()
+        there = None
+    results = list(_results(catalog, definition).values())
+    if there is None:
+        definition = structs.replace(
+            definition.as_incarnation(new_incarnation()),
+            beginnings=Feeds(scans_of(roots)).beginnings(),
+            columns=columns_read(roots),
+        )
+        definition = placed(definition, results, store, owns=owns, replace=replace)
+    if there is None and store.create(definition):
+        fence_others(definition, results)
+        free_others(definition, savepoints.tables_read(roots))
+    else:
+        there = _adopted(catalog, store.read(definition.name))
         same = computes_same(there.document, definition.document)
         if not same or there.tables != definition.tables:
             raise QueryExistsError(
@@ -629,15 +787,86 @@ def _check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
         )
 
 
-def reader_of(name: str) -> str:
-    """Name the consumer under which the sources of a query keep what it has still to read."""
-    return f"query-{name}"
+def _end(catalog: Catalog, definition: Definition) -> None:
+    """Delete a query that stands still, and all that is kept for it."""
+    store = _store(catalog)
+    site = _site(catalog, definition.name)
+    upgrade = site.find()
+    if upgrade is not None:
+        forget(site, upgrade)
+    fence(definition, list(_results(catalog, definition, lenient=True).values()))
+    tables = [*definition.tables, *_tables_read(definition)]
+    there = _loaded(catalog, tables, lenient=True)
+    savepoints.forget_all(definition, store.log(definition), list(there.values()))
+    key = _key(catalog, definition)
+    for known in [each for each in _ROOTS if each[0] == key]:
+        del _ROOTS[known]
+    _FUNCTIONS.pop(key, None)
+    _HOOKS.pop(key, None)
+    store.drop(definition)
 
 
-def _let_go(root: Node, reader: str) -> None:
-    for node in root.walk():
-        if isinstance(node, Scan) and isinstance(node.source, TableSource):
-            node.source.original.consumers.delete(reader)
+def _tables_read(definition: Definition) -> list[str]:
+    """Name the tables that a query reads; its plan need not be bound for that."""
+    return [node["table"] for node in definition.document["nodes"] if "table" in node]
+
+
+def _results(
+    catalog: Catalog, definition: Definition, *, lenient: bool = False
+) -> dict[str, Table]:
+    """Load the results of a query, by name.
+
+    Args:
+        lenient: leave out those that are gone.
+
+    Raises:
+        TableNotFoundError: one is gone.
+    """
+    return _loaded(catalog, definition.tables, lenient=lenient)
+
+
+def _loaded(catalog: Catalog, names: Sequence[str], *, lenient: bool) -> dict[str, Table]:
+    found = {}
+    for name in dict.fromkeys(names):
+        try:
+            found[name] = catalog.load_table(name)
+        except PkrayError:
+            if not lenient:
+                raise
+    return found
+
+
+def _adopted(catalog: Catalog, definition: Definition) -> Definition:
+    """Give a query of a version that knew no incarnations one, and what it is known by."""
+    if definition.incarnation:
+        return definition
+    store = _store(catalog)
+    before = _key(catalog, definition)
+    made = store.adopt(definition)
+    roots = _roots(catalog, made)
+    wished = store.old_wish(made.name)
+    made = structs.replace(made, columns=columns_read(roots))
+    newest = store.log(made).newest_checkpoint()
+    if newest is not None:
+        Feeds(scans_of(roots)).hold(made.reader, newest.positions)
+    if wished is not None:
+        made = savepoints.sent_back(made, wished, list(_results(catalog, made).values()))
+    store.replace(made)
+    for known in (_ROOTS, _FUNCTIONS, _HOOKS):
+        _take_along(known, before, _key(catalog, made))
+    for table in _loaded(catalog, _tables_read(made), lenient=True).values():
+        table.consumers.delete(old_user(made.name))
+    store.forget_old_wish(made.name)
+    return made
+
+
+def _take_along(known: dict[Any, Any], before: str, now: str) -> None:
+    """Have what this process keeps of a query be of another incarnation too."""
+    for key in list(known):
+        if key == before:
+            known[now] = known[key]
+        elif isinstance(key, tuple) and key[0] == before:
+            known[now, key[1]] = known[key]
 
 
 def find_query(catalog: Catalog, name: str) -> Query:
@@ -667,31 +896,34 @@ def _start(
     clock: Callable[[], int] | None = None,
     on_failure: OnFailure | None = None,
 ) -> Query:
+    definition = _adopted(catalog, definition)
     query = Query(catalog, definition)
     if on_failure is not None:
         _check_is_here(catalog, definition, clock)
-        _HOOKS[_key(catalog, definition.name)] = on_failure
-    running = _worker(catalog, definition.name)
+        _HOOKS[_key(catalog, definition)] = on_failure
+    running = _worker(catalog, definition)
     if running is not None and running.is_running:
         _feed(catalog, definition)
         return query
     store = _store(catalog)
-    if store.failure(definition.name) is not None:
+    if store.failure(definition) is not None:
         _bind_again(catalog, definition)
-    store.want(definition.name, running=True)
-    store.note_failure(definition.name, None)
+    if definition.tables:
+        query._check_life()
+    store.want(definition, running=True)
+    store.note_failure(definition, None)
     _feed(catalog, definition)
     runtime = catalog.runtime
     if _is_hosted(catalog, definition, clock):
         assert isinstance(runtime, Hosting)
-        name = _host_name(catalog, definition.name)
+        name = _host_name(catalog, definition)
         runtime.end(name)  # an actor whose work has ended
         arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
         functions = dict(catalog.session.functions)
         reserved = _reserved(definition, 0, 1)
         runtime.host(name, hosted_worker, *arguments, functions, reserved=reserved)
     else:
-        key = _key(catalog, definition.name)
+        key = _key(catalog, definition)
         _workers(catalog)[key] = open_worker(catalog, definition, clock)
     return query
 
@@ -717,7 +949,7 @@ def _feed(catalog: Catalog, definition: Definition) -> None:
     """Begin to feed a query from this process, if that is not done already: from its streams, and
     with what another engine computes of its tables.
     """
-    key, running = _key(catalog, definition.name), _FEEDERS.setdefault(catalog.runtime, {})
+    key, running = _key(catalog, definition), _FEEDERS.setdefault(catalog.runtime, {})
     if any(each.is_running for each in running.get(key, ())):
         return
     backfill = _backfill(catalog, definition)
@@ -738,9 +970,9 @@ def _backfill(catalog: Catalog, definition: Definition) -> Backfill | None:
     scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
     if not any(isinstance(scan.source, TableSource) for scan in scans):
         return None
-    if store.log(definition.name).newest_checkpoint() is not None:
+    if store.log(definition).newest_checkpoint() is not None:
         return None
-    return Backfill(store.folder(definition.name), roots)
+    return Backfill(store.folder(definition.name), roots, definition.begun)
 
 
 def _fill(catalog: Catalog, definition: Definition, backfill: Backfill) -> list[RunningFeeder]:
@@ -749,8 +981,9 @@ def _fill(catalog: Catalog, definition: Definition, backfill: Backfill) -> list[
         return []
     feeds = Feeds(scans_of(_roots(catalog, definition)))
     feeds.begin(definition.beginnings)
+    feeds.hold(definition.reader, feeds.first_positions())
     parts = backfill.parts(feeds, row_by_row=definition.options.get("on_error") != "skip")
-    feeds.hold(reader_of(definition.name), {name: at[1] for name, at in parts.bounds.items()})
+    feeds.hold(definition.reader, {name: at[1] for name, at in parts.bounds.items()})
     engine: Engine = importlib.import_module("pkray.spark.backfill").start  # a door upwards
     return [engine(definition.name, backfill, parts)]
 
@@ -761,7 +994,10 @@ def feeding_of(catalog: Catalog, definition: Definition, source: StreamedSource)
     trigger = QueryOptions(**definition.options).trigger_of()
 
     def is_wanted() -> bool:
-        return store.is_wanted(definition.name) and store.failure(definition.name) is None
+        try:
+            return store.is_wanted(definition) and store.failure(definition) is None
+        except (QueryFencedError, MissingFileError, CorruptFileError):
+            return False
 
     def position() -> int:
         return max(query._status()["sources"].get(source.name, 0), 0)
@@ -769,8 +1005,8 @@ def feeding_of(catalog: Catalog, definition: Definition, source: StreamedSource)
     return Feeding(definition.name, trigger.ends, trigger.interval, is_wanted, position)
 
 
-def _stop_feeders(catalog: Catalog, name: str) -> None:
-    for feeder in _FEEDERS.get(catalog.runtime, {}).pop(_key(catalog, name), ()):
+def _stop_feeders(catalog: Catalog, definition: Definition) -> None:
+    for feeder in _FEEDERS.get(catalog.runtime, {}).pop(_key(catalog, definition), ()):
         feeder.stop()
 
 
@@ -783,7 +1019,8 @@ def hosted_worker(
         functions: of users, by name.
     """
     catalog = _hosted_catalog(warehouse, storage_options, functions)
-    hosting, host = catalog.runtime, _host_name(catalog, name)
+    definition = _store(catalog).read(name)
+    hosting, host = catalog.runtime, _host_name(catalog, definition)
     assert isinstance(hosting, Hosting)
 
     def start(number: int, count: int) -> Caller:
@@ -794,7 +1031,7 @@ def hosted_worker(
         return hosting.caller(member)
 
     teams = HostedTeams(hosting, host, start)
-    worker = open_worker(catalog, _store(catalog).read(name), None, teams.open)
+    worker = open_worker(catalog, definition, None, teams.open)
     return HostedQuery(worker, teams)
 
 
@@ -809,10 +1046,15 @@ def hosted_member(
     catalog = _hosted_catalog(warehouse, storage_options, functions)
     assert isinstance(catalog.runtime, Hosting)
 
-    def open_share(assigned: Assignment, peers: Peers) -> Share:
-        return _shares(catalog, _store(catalog).read(name)).open(assigned, peers)
+    definition = _store(catalog).read(name)
 
-    return HostedMember(open_share, Post(catalog.runtime, _host_name(catalog, name)).send)
+    def open_share(assigned: Assignment, peers: Peers) -> Share:
+        now = _store(catalog).read(name)
+        if now.incarnation != definition.incarnation:
+            raise QueryFencedError(f"query {name} goes on as another incarnation", query=name)
+        return _shares(catalog, now).open(assigned, peers)
+
+    return HostedMember(open_share, Post(catalog.runtime, _host_name(catalog, definition)).send)
 
 
 def _hosted_catalog(
@@ -879,28 +1121,41 @@ def open_worker(
     settings = _settings(definition, clock or now_millis)
     if open_team is not None:
         settings = replace(settings, first_workers=_first_workers(catalog))
-    upgrades = Upgrading(_site(catalog, definition.name), _of_shadow(settings, definition.name))
+    upgrades = Upgrading(_site(catalog, definition.name), _of_shadow(settings))
 
     def failed(failure: Failure) -> Failure:
-        store.note_failure(definition.name, failure)
-        hook = _HOOKS.get(_key(catalog, definition.name))
+        store.note_failure(definition, failure)
+        try:
+            store.check_current(definition)
+        except QueryFencedError:
+            store.take_back_failure(definition, failure.run)
+            raise
+        hook = _HOOKS.get(_key(catalog, definition))
         told = tell(definition.name, failure, hook, options.failure_url)
         if told is not None:
             failure = structs.replace(failure, told=told)
-            store.note_failure(definition.name, failure)
+            store.note_failure(definition, failure)
         return failure
 
     def looked(status: dict[str, Any]) -> bool:
-        store.note_status(definition.name, status)
-        return store.is_wanted(definition.name)
+        is_wanted = store.is_wanted(definition)
+        store.note_status(definition, status)
+        return is_wanted
 
     def opened() -> Run:
+        store.check_current(definition)
         upgrades.begin()
-        now = store.read(definition.name)
-        _go_back(catalog, now)
-        return open_run(catalog, now, _outlets(catalog, now), settings, open_team)
+        return open_run(catalog, store.read(definition.name), _outlets, settings, open_team)
 
-    return QueryWorker(definition.name, opened, options.trigger_of(), failed, looked, upgrades)
+    return QueryWorker(
+        definition.name,
+        opened,
+        options.trigger_of(),
+        failed,
+        looked,
+        upgrades,
+        check_current=lambda: store.check_current(definition),
+    )
 
 
 def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
@@ -909,7 +1164,7 @@ def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
         options.checkpoint_epochs,
         options.checkpoint_seconds,
         clock,
-        reader_of(definition.name),
+        definition.reader,
         options.on_error == "skip",
         options.max_rows,
         workers=options.parallelism,
@@ -918,65 +1173,54 @@ def _settings(definition: Definition, clock: Callable[[], int]) -> RunSettings:
     )
 
 
-def _of_shadow(settings: RunSettings, name: str) -> RunSettings:
-    return replace(settings, reader=f"{reader_of(name)}-shadow")
+def _of_shadow(settings: RunSettings) -> RunSettings:
+    return replace(settings, reader=f"{settings.reader}-shadow")
+
+
+OpenOutlets = Callable[["Catalog", Definition, Checkpoint | None], list[Outlet]]
+"""Opens the outlets of a query, one a root, with its newest checkpoint."""
 
 
 def open_run(
     catalog: Catalog,
     definition: Definition,
-    outlets: Sequence[Outlet],
+    open_outlets: OpenOutlets,
     settings: RunSettings,
     open_team: OpenTeam | None = None,
 ) -> Run:
     """Open a run of a query on its newest checkpoint.
 
     Args:
-        outlets: one a root.
         open_team: as of `open_worker`.
+
+    Raises:
+        QueryDivergedError: what it wrote down, its results and its sources do not belong together.
+        QueryFencedError: it was begun anew meanwhile.
     """
-    log, shares = _store(catalog).log(definition.name), _shares(catalog, definition)
+    log, shares = _store(catalog).log(definition), _shares(catalog, definition)
+    results = _results(catalog, definition)
+    savepoints.begin(definition, log, results, shares.roots)
+    newest = check_life(definition, log, shares.roots, list(results.values()))
     states = shares.states(settings.workers or 1)
     with ExitStack() as undo:
         undo.callback(states.close)
+        outlets = open_outlets(catalog, definition, newest)
         for outlet in outlets:
             undo.callback(outlet.close)
+        # Runs of incarnations that come later fence the writers that are open by now.
+        log.check_current()
         run = Run(shares.plan, outlets, log, states, settings, open_team or shares.threads)
         undo.pop_all()
     return run
 
 
-def _go_back(catalog: Catalog, definition: Definition) -> None:
-    """Go back to the savepoint that is wanted; done again after a crash it ends the same."""
-    log = _store(catalog).log(definition.name)
-    wanted = log.wanted_savepoint()
-    if wanted is None:
-        return
-    for name in definition.tables:
-        table = catalog.load_table(name)
-        table.rollback_to(tag=savepoint_tag(definition.name, wanted), force=True)
-    log.go_back(wanted)
-    log.want_savepoint(None)
+def _is_beginning(definition: Definition, log: StoredLog) -> bool:
+    """Whether a query has still to go back to the savepoint that it begins with."""
+    return bool(definition.begins_at) and log.newest_checkpoint() is None
 
 
-def savepoint_tag(query: str, name: str) -> str:
-    """Name the tag of a result that belongs to a savepoint."""
-    return f"savepoint-{query}-{name}"
-
-
-def check_savepoint(name: str) -> None:
-    """Check that a savepoint can be called so.
-
-    Raises:
-        OptionError: it cannot.
-    """
-    wrong = fault(name, 80)
-    if wrong is not None:
-        raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
-
-
-def _outlets(catalog: Catalog, definition: Definition) -> list[Outlet]:
-    function = _FUNCTIONS.get(_key(catalog, definition.name))
+def _outlets(catalog: Catalog, definition: Definition, newest: Checkpoint | None) -> list[Outlet]:
+    function = _FUNCTIONS.get(_key(catalog, definition))
     if function is not None:
         return [function]
     if not definition.tables:
@@ -985,9 +1229,15 @@ def _outlets(catalog: Catalog, definition: Definition) -> list[Outlet]:
             "foreach_batch(function, name=…)",
             query=definition.name,
         )
-    user = f"query-{definition.name}"
+    results = newest.results if newest is not None else {}
     return [
-        TableOutlet(catalog.load_table(root.table), root.target, user, definition.digest)
+        TableOutlet(
+            catalog.load_table(root.table),
+            root,
+            definition.commits,
+            results.get(root.table),
+            replaces=newest is None and root.table in definition.replaces,
+        )
         for root in _roots(catalog, definition)
         if isinstance(root, Sink)
     ]
@@ -1002,7 +1252,7 @@ def start_function(
 ) -> Query:
     """Start a query whose changes a function of this process takes."""
     definition = define(catalog, definition, roots)
-    _FUNCTIONS[_key(catalog, definition.name)] = outlet
+    _FUNCTIONS[_key(catalog, definition)] = outlet
     return _start(catalog, definition, clock)
 
 
@@ -1034,7 +1284,7 @@ def _bind_again(catalog: Catalog, definition: Definition) -> None:
 
 
 def _roots_key(catalog: Catalog, definition: Definition) -> tuple[str, str]:
-    return _key(catalog, definition.name), definition.generation
+    return _key(catalog, definition), definition.generation
 
 
 def _site(catalog: Catalog, name: str) -> Site:
@@ -1072,6 +1322,7 @@ def _proposal(catalog: Catalog, current: Definition, new: Any, generation: str) 
         beginnings=begun,
         streams=tuple(each.name for each in streams_in(roots)),
         generation=generation,
+        columns=columns_read(roots),
     )
     _check_no_circle(roots, made.tables)
     _ROOTS[_roots_key(catalog, made)] = roots
@@ -1080,7 +1331,7 @@ def _proposal(catalog: Catalog, current: Definition, new: Any, generation: str) 
 
 def _keep_roots(catalog: Catalog, back: StoredUpgrade) -> None:
     """Take the older plan that this process has for the one that a query goes back to."""
-    key = _key(catalog, back.new.name)
+    key = _key(catalog, back.new)
     if back.returns_to is not None and (key, back.returns_to) in _ROOTS:
         _ROOTS[_roots_key(catalog, back.new)] = _ROOTS[key, back.returns_to]
 
@@ -1110,28 +1361,29 @@ def _store(catalog: Catalog) -> QueryStore:
     return QueryStore(catalog.store)
 
 
-def _key(catalog: Catalog, name: str) -> str:
-    return f"{catalog.warehouse.rstrip('/')}/{name}"
+def _key(catalog: Catalog, definition: Definition) -> str:
+    return f"{catalog.warehouse.rstrip('/')}/{definition.name}@{definition.incarnation}"
 
 
 def _workers(catalog: Catalog) -> dict[str, QueryWorker]:
     return _WORKERS.setdefault(catalog.runtime, {})
 
 
-def _worker(catalog: Catalog, name: str) -> Hosted | None:
+def _worker(catalog: Catalog, definition: Definition) -> Hosted | None:
     """Find what runs a query: a thread of this process, or an actor."""
-    here = _workers(catalog).get(_key(catalog, name))
+    here = _workers(catalog).get(_key(catalog, definition))
     if here is None and isinstance(catalog.runtime, Hosting):
-        return catalog.runtime.hosted(_host_name(catalog, name))
+        return catalog.runtime.hosted(_host_name(catalog, definition))
     return here
 
 
-def _host_name(catalog: Catalog, name: str) -> str:
+def _host_name(catalog: Catalog, definition: Definition) -> str:
     digest = hashlib.blake2b(catalog.warehouse.encode(), digest_size=8).hexdigest()
-    return f"pkray-query-{digest}-{name}"
+    incarnation = f"@{definition.incarnation}" if definition.incarnation else ""
+    return f"pkray-query-{digest}-{definition.name}{incarnation}"
 
 
-def _forget(catalog: Catalog, name: str) -> None:
-    _workers(catalog).pop(_key(catalog, name), None)
+def _forget(catalog: Catalog, definition: Definition) -> None:
+    _workers(catalog).pop(_key(catalog, definition), None)
     if isinstance(catalog.runtime, Hosting):
-        catalog.runtime.end(_host_name(catalog, name))
+        catalog.runtime.end(_host_name(catalog, definition))

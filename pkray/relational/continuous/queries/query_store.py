@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from pkray.arguments.file_names import fault
 from pkray.checksums import check_json, seal_json
@@ -15,10 +17,13 @@ from pkray.errors import (
     CorruptFileError,
     MissingFileError,
     OptionError,
+    QueryFencedError,
     QueryNotFoundError,
     TableInUseError,
 )
+from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.queries.log import StoredLog
+from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.table.databases import remove_folders
 
@@ -28,7 +33,16 @@ _DEFINITION = "query.json"
 _WANTED = "wanted.json"
 _FAILURE = "failure.json"
 _STATUS = "status.json"
+_ADOPTED = "adopted.json"
+_RESTORING = "restoring.json"
 UPGRADE = "upgrade.json"
+_STORED_VERSION = PLAN_VERSION + 1
+"""Of plans as queries store them: versions that know no incarnations refuse to read it."""
+
+
+def new_incarnation() -> str:
+    """Make an id that no other beginning of a query has."""
+    return uuid.uuid4().hex[:16]
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -46,6 +60,17 @@ class Definition(msgspec.Struct, frozen=True):
             up to which the first epoch reads.
         streams: names of the streams from outside that it reads.
         generation: the upgrade by which it got its plan; empty: none.
+        incarnation: tells this beginning from all others under its name, before and after it; a
+            query that goes back to a savepoint begins anew. Empty: written by a version that knew
+            none, until it is started.
+        begun: the incarnation that was begun from nothing, whose streams and backfill this one
+            has; empty: of a version that knew none.
+        user: under which results are committed; empty: as a version that knew no incarnations.
+        before_it: incarnations whose commits to the results stand before those of this one.
+        stood: the newest snapshots of the results when it was begun, by table.
+        replaces: tables whose whole content the first epoch replaces.
+        begins_at: the savepoint with which it begins; empty: it begins with the sources.
+        columns: ids of the columns that are read, by name, by source.
     """
 
     name: str
@@ -58,6 +83,51 @@ class Definition(msgspec.Struct, frozen=True):
     beginnings: dict[str, tuple[int, int | None]] = {}
     streams: tuple[str, ...] = ()
     generation: str = ""
+    incarnation: str = ""
+    begun: str = ""
+    user: str = ""
+    before_it: tuple[str, ...] = ()
+    stood: dict[str, int] = {}
+    replaces: tuple[str, ...] = ()
+    begins_at: str = ""
+    columns: dict[str, dict[str, int]] = {}
+
+    @property
+    def commits(self) -> Commits:
+        """Say how its commits to results are known."""
+        return Commits(self.name, self.incarnation, self.user or old_user(self.name), self.digest)
+
+    @property
+    def prefix(self) -> str:
+        """Begin the numbers in the names of its epochs and checkpoints."""
+        return "" if self.user in ("", old_user(self.name)) else f"{self.incarnation}-"
+
+    @property
+    def reader(self) -> str:
+        """Name the consumer under which its sources keep what it has still to read."""
+        return user_of(self.name, self.incarnation) if self.incarnation else old_user(self.name)
+
+    def is_own(self, incarnation: str) -> bool:
+        """Whether a commit of an incarnation is one of this query as it is."""
+        return incarnation == self.incarnation or (not incarnation and not self.prefix)
+
+    def same_life(self, other: Definition) -> Definition:
+        """Give the query with another plan as the incarnation that runs."""
+        return structs.replace(
+            self,
+            incarnation=other.incarnation,
+            begun=other.begun,
+            user=other.user,
+            before_it=other.before_it,
+            stood=other.stood,
+            replaces=other.replaces,
+            begins_at=other.begins_at,
+        )
+
+    def as_incarnation(self, incarnation: str) -> Definition:
+        """Give the query as another incarnation, begun from nothing."""
+        user = user_of(self.name, incarnation)
+        return structs.replace(self, incarnation=incarnation, begun=incarnation, user=user)
 
     @property
     def digest(self) -> str:
@@ -84,6 +154,8 @@ class Failure(msgspec.Struct, frozen=True):
         time: epoch milliseconds.
         node: which operator failed: its number and type; None where none did.
         told: what became of the hooks that were told; None where there is none.
+        incarnation: of the query; empty: of a version that knew none.
+        run: the name of the run that failed.
     """
 
     message: str
@@ -92,6 +164,31 @@ class Failure(msgspec.Struct, frozen=True):
     time: int
     node: str | None = None
     told: str | None = None
+    incarnation: str = ""
+    run: str = ""
+
+
+class _Wanted(msgspec.Struct, frozen=True):
+    running: bool
+    incarnation: str = ""
+
+
+class _Adopted(msgspec.Struct, frozen=True):
+    incarnation: str
+
+
+class _Restoring(msgspec.Struct, frozen=True):
+    savepoint: str
+
+
+def old_user(name: str) -> str:
+    """Name the commit user, and the consumers, of a version that knew no incarnations."""
+    return f"query-{name}"
+
+
+def user_of(name: str, incarnation: str) -> str:
+    """Name the commit user, and the consumers, of an incarnation."""
+    return f"query-{name}@{incarnation}"
 
 
 def failure_status(failure: Failure | None) -> dict[str, Any]:
@@ -130,7 +227,10 @@ class QueryStore:
 
     def find(self, name: str) -> Definition | None:
         """Read what a query is; None where there is none of this name."""
-        return _read(self.folder(name), _DEFINITION, Definition)
+        found: Definition | None = _read(self.folder(name), _DEFINITION, Definition)
+        if found is not None and found.document.get("planVersion") == _STORED_VERSION:
+            found.document["planVersion"] = PLAN_VERSION
+        return found
 
     def read(self, name: str) -> Definition:
         """Read what a query is.
@@ -146,61 +246,144 @@ class QueryStore:
 
     def create(self, definition: Definition) -> bool:
         """Store a query; false where there is one of its name."""
-        data = seal_json(msgspec.json.encode(definition))
-        return self.folder(definition.name).create(_DEFINITION, data)
+        return self.folder(definition.name).create(_DEFINITION, _stored(definition))
 
     def replace(self, definition: Definition) -> None:
-        """Store another plan or other options of a query."""
-        data = seal_json(msgspec.json.encode(definition))
-        self.folder(definition.name).write(_DEFINITION, data)
+        """Store another plan, other options or another incarnation of a query."""
+        self.folder(definition.name).write(_DEFINITION, _stored(definition))
 
-    def drop(self, name: str) -> None:
-        """Delete a query with its state; nothing where there is none."""
-        folder = self.folder(name)
+    def adopt(self, definition: Definition) -> Definition:
+        """Give a query of a version that knew no incarnations one; the same to all who ask."""
+        folder = self.folder(definition.name)
+        mine = _Adopted(new_incarnation())
+        if not folder.create(_ADOPTED, seal_json(msgspec.json.encode(mine))):
+            mine = _read(folder, _ADOPTED, _Adopted)
+        user = old_user(definition.name)
+        return structs.replace(definition, incarnation=mine.incarnation, user=user)
+
+    def check_current(self, definition: Definition) -> None:
+        """Check that a query is of this incarnation still.
+
+        Raises:
+            QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
+        """
+        if not definition.incarnation:
+            return
+        there = self.find(definition.name)
+        if there is None or there.incarnation != definition.incarnation:
+            raise _fenced(definition, there.incarnation if there else None)
+
+    def drop(self, definition: Definition) -> None:
+        """Delete a query with its state; nothing where it is another incarnation by now."""
+        folder = self.folder(definition.name)
+        # What a query that is begun anew under this name writes comes after this.
+        paths = [each.path for each in folder.list(hidden=True)]
+        there = self.find(definition.name)
+        if there is not None and there.incarnation != definition.incarnation:
+            return
         folder.delete(_DEFINITION)
-        folder.delete([each.path for each in folder.list(hidden=True)])
+        folder.delete(paths)
         remove_folders(folder)
 
-    def log(self, name: str) -> StoredLog:
+    def log(self, definition: Definition) -> StoredLog:
         """Begin a run of a query: its log, under a name of its own."""
-        return StoredLog(self.folder(name), uuid.uuid4().hex)
+        return StoredLog(
+            self.folder(definition.name),
+            uuid.uuid4().hex,
+            incarnation=definition.incarnation,
+            prefix=definition.prefix,
+            check=partial(self.check_current, definition),
+        )
 
-    def want(self, name: str, *, running: bool) -> None:
+    def want(self, definition: Definition, *, running: bool) -> None:
         """Note whether people want it to run."""
-        self.folder(name).write(_WANTED, msgspec.json.encode({"running": running}))
+        wanted = _Wanted(running, definition.incarnation)
+        data = seal_json(msgspec.json.encode(wanted))
+        self.folder(definition.name).write(_WANTED, data)
 
-    def is_wanted(self, name: str) -> bool:
-        """Whether people want it to run."""
-        try:
-            return bool(msgspec.json.decode(self.folder(name).read(_WANTED))["running"])
-        except (MissingFileError, msgspec.MsgspecError, KeyError, TypeError):
-            return False
+    def is_wanted(self, definition: Definition) -> bool:
+        """Whether people want it to run.
 
-    def note_status(self, name: str, status: Mapping[str, Any]) -> None:
+        Raises:
+            QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
+            MissingFileError: nobody says so.
+        """
+        wanted: _Wanted | None = _read(self.folder(definition.name), _WANTED, _Wanted)
+        if wanted is None:
+            self.check_current(definition)
+            raise MissingFileError(
+                f"{_WANTED}, which says whether query {definition.name} is to run, is gone: "
+                "resume() it, and find out who deleted the file",
+                query=definition.name,
+                path=_WANTED,
+            )
+        if definition.incarnation and wanted.incarnation not in ("", definition.incarnation):
+            raise _fenced(definition, wanted.incarnation)
+        return wanted.running
+
+    def old_wish(self, name: str) -> str | None:
+        """Read to which savepoint a version that knew no incarnations was to go back."""
+        found: _Restoring | None = _read(self.folder(name), _RESTORING, _Restoring)
+        return None if found is None else found.savepoint
+
+    def forget_old_wish(self, name: str) -> None:
+        """Forget to which savepoint a version that knew no incarnations was to go back."""
+        self.folder(name).delete(_RESTORING)
+
+    def note_status(self, definition: Definition, status: Mapping[str, Any]) -> None:
         """Write down what a query does, and when that was."""
-        said = {"time": now_millis(), "status": status}
-        self.folder(name).write(_STATUS, seal_json(msgspec.json.encode(said)))
+        said = {"time": now_millis(), "status": status, "incarnation": definition.incarnation}
+        self.folder(definition.name).write(_STATUS, seal_json(msgspec.json.encode(said)))
 
-    def status(self, name: str) -> tuple[int, dict[str, Any]] | None:
+    def status(self, definition: Definition) -> tuple[int, dict[str, Any]] | None:
         """Read what a query did, and when that was, in epoch milliseconds; None: nothing yet."""
-        found = _read(self.folder(name), _STATUS, dict)
-        return None if found is None else (int(found["time"]), dict(found["status"]))
+        found = _read(self.folder(definition.name), _STATUS, dict)
+        if found is None or found.get("incarnation", "") not in ("", definition.incarnation):
+            return None
+        return int(found["time"]), dict(found["status"])
 
     def upgraded(self, name: str) -> list[dict[str, Any]]:
         """List the plans of an upgrade that has not ended: both read their tables again."""
         found = _read(self.folder(name), UPGRADE, dict)
         return [] if found is None else [found[each]["document"] for each in ("old", "new")]
 
-    def note_failure(self, name: str, failure: Failure | None) -> None:
+    def note_failure(self, definition: Definition, failure: Failure | None) -> None:
         """Note why it stopped; None: it goes on."""
+        folder = self.folder(definition.name)
         if failure is None:
-            self.folder(name).delete(_FAILURE)
+            folder.delete(_FAILURE)
         else:
-            self.folder(name).write(_FAILURE, seal_json(msgspec.json.encode(failure)))
+            failure = structs.replace(failure, incarnation=definition.incarnation)
+            folder.write(_FAILURE, seal_json(msgspec.json.encode(failure)))
 
-    def failure(self, name: str) -> Failure | None:
+    def take_back_failure(self, definition: Definition, run: str) -> None:
+        """Delete what a run noted that was fenced."""
+        folder = self.folder(definition.name)
+        found: Failure | None = _read(folder, _FAILURE, Failure)
+        if found is not None and found.run == run:
+            folder.delete(_FAILURE)
+
+    def failure(self, definition: Definition) -> Failure | None:
         """Read why it stopped."""
-        return _read(self.folder(name), _FAILURE, Failure)
+        found: Failure | None = _read(self.folder(definition.name), _FAILURE, Failure)
+        known = found is not None and found.incarnation in ("", definition.incarnation)
+        return found if known else None
+
+
+def _stored(definition: Definition) -> bytes:
+    document = {**definition.document, "planVersion": _STORED_VERSION}
+    return seal_json(msgspec.json.encode(structs.replace(definition, document=document)))
+
+
+def _fenced(definition: Definition, there: str | None) -> QueryFencedError:
+    what = "was dropped" if there is None else f"goes on as incarnation {there}"
+    return QueryFencedError(
+        f"query {definition.name} {what}: this one, {definition.incarnation}, stops; find it again "
+        "by catalog.query(…)",
+        query=definition.name,
+        incarnation=definition.incarnation,
+        found=there,
+    )
 
 
 def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:

@@ -96,7 +96,7 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
         definition = store.find(name)
         if definition is None or table.name not in definition.tables:
             continue
-        found = store.log(name).newest_checkpoint()
+        found = store.log(definition).newest_checkpoint()
         if system == LATE:
             return _late_table(catalog, table, definition, found)
         files = found.files if found else {}

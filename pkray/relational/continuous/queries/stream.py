@@ -6,6 +6,7 @@ import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -214,7 +215,8 @@ def open_stream(
         return ResultStream(run, outlet, trigger, None, place)
     catalog = _catalog(relation, name)
     definition = define(catalog, _definition(relation, name, root, encoding), (root,))
-    run = open_run(catalog, definition, [outlet], settings)
+    settings = replace(settings, reader=definition.reader)
+    run = open_run(catalog, definition, lambda *_: [outlet], settings)
     return ResultStream(run, outlet, trigger, name, _Kept(folder_of(catalog, name)))
 
 

@@ -19,7 +19,12 @@ from pkray.relational.continuous.feeds.feeds import (
     TableFeed,
     scans_of,
 )
-from pkray.relational.continuous.outlets.table_outlet import EPOCH, SOURCES, WATERMARKS
+from pkray.relational.continuous.outlets.result_history import (
+    EPOCH,
+    WATERMARKS,
+    ResultHistory,
+    positions_of,
+)
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
 from pkray.relational.continuous.queries.comparison import differences
 from pkray.relational.dialect import Dialect
@@ -69,7 +74,8 @@ class VerifyReport:
         extra: rows of the result that the bounded run lacks; the first of them.
         excluded: why rows may differ nonetheless: what the exact claim leaves out.
         snapshot: of the result.
-        sources: positions of the sources that the snapshot names.
+        sources: positions of the sources that were read: those that the snapshot names, or later
+            ones that the query has read since and that changed nothing.
         missing_rows, extra_rows: how many there are in all.
     """
 
@@ -105,17 +111,11 @@ class VerifyReport:
         return html_values("verification", said)
 
 
-def sources_of(snapshot: Snapshot | None) -> dict[str, int]:
-    """Read which positions of the sources a snapshot of a result names; empty where it is none."""
-    said = (snapshot.properties or {}).get(SOURCES) if snapshot is not None else None
-    return {} if said is None else {str(name): int(at) for name, at in json.loads(said).items()}
-
-
 def _named_before(table: Table, snapshot: Snapshot | None) -> Snapshot | None:
     """Find a snapshot, or the newest one before it, that names sources: others, who name none, are
     not meant to change a result.
     """
-    while snapshot is not None and not sources_of(snapshot):
+    while snapshot is not None and not positions_of(snapshot):
         if snapshot.id == 1:
             return None
         try:
@@ -133,6 +133,19 @@ def _time_of(snapshot: Snapshot | None, times: Times) -> EventTime:
     return times(int(said[EPOCH]), json.loads(said.get(WATERMARKS, "{}")))
 
 
+@dataclass(frozen=True)
+class Place:
+    """Say how far a query is.
+
+    Attributes:
+        epoch: the last one that has ended; -1: none.
+        positions: of the sources.
+    """
+
+    epoch: int
+    positions: Mapping[str, int]
+
+
 Times: TypeAlias = Callable[[int | None, Mapping[str, int] | None], EventTime]
 """Gives event time at the end of an epoch with these watermarks; None: at the newest checkpoint."""
 
@@ -141,7 +154,7 @@ def verify(
     roots: Sequence[Node],
     table: Table,
     snapshot: int | None,
-    positions: Mapping[str, int] | None,
+    reached: Place | None,
     engine: str | None = None,
     beginnings: Mapping[str, Beginning] | None = None,
     *,
@@ -156,7 +169,8 @@ def verify(
     Args:
         roots: the physical plans of the query.
         snapshot: of the result; default the newest.
-        positions: of the sources, where no snapshot names them; None: as the snapshot says.
+        reached: how far the query is, where its newest snapshot is compared: epochs since that
+            snapshot changed nothing. None: as the snapshot says.
         engine: ``local`` or ``spark``; default ``local``.
         beginnings: of the sources of which not everything was read first.
         times: says which rows came late and which still wait; None: nothing waits in the plan.
@@ -167,27 +181,32 @@ def verify(
 
     Raises:
         EvaluationError: a row cannot be computed, and none are left out.
+        SnapshotNotFoundError: what a source held then has expired.
         UnsupportedError: the snapshot names no sources, or the engine leaves no rows out.
     """
     view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
     named = _named_before(table, view.snapshot)
-    found = sources_of(named) or dict(positions or {})
+    is_ahead = snapshot is None and reached is not None and _epoch_of(named) <= reached.epoch
+    found = dict(reached.positions) if is_ahead and reached else positions_of(named)
     if view.snapshot is not None and not found:
         raise UnsupportedError(
             f"snapshot {view.snapshot.id} of {table.name} was not made by a query: it names no "
             "sources",
             snapshot_id=view.snapshot.id,
         )
-    time = EventTime() if times is None else _time_of(named, times)
+    time = EventTime() if times is None else _time_of(None if is_ahead else named, times)
     root = roots[place] if times is None else as_of_watermarks(roots, time)[place]
     logical = to_logical(root)
     names = logical.target if isinstance(logical, Sink) else logical.fields.names
     query = logical.input if isinstance(logical, Sink) else logical
     skipped: list[str] = []
-    pinned = pinned_to(query, found, beginnings or {})
-    bounded = _bounded(pinned, engine, memory, skipped if skips else None)
     kept = [name for name in names if name != row_key_name(root)]
-    missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
+    try:
+        pinned = pinned_to(query, found, beginnings or {})
+        bounded = _bounded(pinned, engine, memory, skipped if skips else None)
+        missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
+    except SnapshotNotFoundError as error:
+        raise _expired(error, table, query, found) from error
     number = view.snapshot.id if view.snapshot else None
     excluded = [*exclusions(to_logical(roots[place])), *_said(skipped), *time.said()]
     excluded += [_EXPIRES] if expires else []
@@ -200,6 +219,29 @@ def verify(
         found,
         missing.rows,
         extra.rows,
+    )
+
+
+def _epoch_of(snapshot: Snapshot | None) -> int:
+    return int((snapshot.properties or {}).get(EPOCH, -1)) if snapshot is not None else -1
+
+
+def _expired(
+    error: SnapshotNotFoundError, table: Table, plan: Node, positions: Mapping[str, int]
+) -> SnapshotNotFoundError:
+    """Make the error for inputs that have expired, which says what can still be compared."""
+    feeds = Feeds(scans_of([plan])).feeds
+    comparable = [
+        snapshot.id
+        for snapshot in ResultHistory(table).since(0)
+        if (named := positions_of(snapshot))
+        and all(feeds[name].is_there(at) for name, at in named.items() if name in feeds)
+    ]
+    shown = ", ".join(map(str, comparable[:5])) or "none"
+    return SnapshotNotFoundError(
+        f"{table.name} cannot be compared with what its sources held at {dict(positions)}: "
+        f"{error.message}; snapshots of {table.name} whose sources are all there: {shown}",
+        **{**error.values, "sources": dict(positions), "comparable": tuple(comparable)},
     )
 
 

@@ -65,6 +65,7 @@ class QueryWorker:
         on_failure: told why it stopped; gives it as it is remembered.
         on_look: told the status every second, and says whether people want the query to go on.
         upgrades: let other plans take over; None: there are none.
+        check_current: raises a `QueryFencedError` where the query was dropped or begun anew.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class QueryWorker:
         on_failure: Callable[[Failure], Failure],
         on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
         upgrades: Upgrades | None = None,
+        check_current: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = name
         self._open_run = open_run
@@ -82,6 +84,8 @@ class QueryWorker:
         self._on_failure = on_failure
         self._on_look = on_look
         self._upgrades = upgrades
+        self._check_current = check_current
+        self._ended_by: PkrayError | None = None
         self._looked = 0.0
         self._run: Run | None = None
         self._tries = 0
@@ -165,20 +169,35 @@ class QueryWorker:
             with suppress(PkrayError):
                 self._lag = run.feeds.lag(run.positions)
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
-        except (QueryFencedError, CommitFencedError) as error:
-            _log.warning("query %s: %s", self.name, error)
-            self._show(run, "stopped")
         except Exception as error:
-            if passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
+            if self._is_fenced(run, error):
+                _log.warning("query %s: this run stops: %s", self.name, error)
+                self._show(run, "fenced")
+            elif passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
                 _log.warning("query %s begins anew on its newest checkpoint: %s", self.name, error)
                 self._tries += 1
                 return FIRST_PAUSE_SECONDS * 2 ** (self._tries - 1)
-            self._fail(run, error)
+            else:
+                self._fail(run, error)
         finally:
             self._run = None
             if run is not None:
                 self._close(run)
         return None
+
+    def _is_fenced(self, run: Run | None, error: Exception) -> bool:
+        """Whether the query goes on elsewhere, or not at all: whatever this run met then, it is no
+        failure of the query.
+        """
+        if isinstance(error, QueryFencedError | CommitFencedError):
+            return True
+        try:
+            self._check_current()
+            return run is not None and run.is_overtaken
+        except QueryFencedError:
+            return True
+        except PkrayError:
+            return False
 
     def _close(self, run: Run) -> None:
         try:
@@ -190,6 +209,8 @@ class QueryWorker:
         """Run until it is to stop or nothing more comes; true: until another run takes over."""
         while not self._stopping.is_set():
             self._look()
+            if self._ended_by is not None:
+                raise self._ended_by
             self._keep(run)
             if run.is_outgrown:
                 run.checkpoint()
@@ -235,6 +256,8 @@ class QueryWorker:
                 self._stopping.set()
             if self._upgrades is not None:
                 self._upgrades.look()
+        except (QueryFencedError, MissingFileError, CorruptFileError) as error:
+            self._ended_by = error
         except PkrayError as error:
             _log.warning("query %s: its status is not written down: %s", self.name, error)
 
@@ -250,10 +273,16 @@ class QueryWorker:
             _log.exception("query %s failed", self.name)
         epoch = run.next_epoch if run is not None else -1
         node = run.running_node if run is not None else None
-        self._failure = Failure(str(error), type(error).__name__, epoch, now_millis(), node)
+        run_name = run.name if run is not None else ""
+        failure = Failure(str(error), type(error).__name__, epoch, now_millis(), node, run=run_name)
         try:
-            self._failure = self._on_failure(self._failure)
+            self._failure = self._on_failure(failure)
+        except QueryFencedError as fenced:
+            _log.warning("query %s: this run stops: %s", self.name, fenced)
+            self._show(run, "fenced")
+            return
         except PkrayError as second:
+            self._failure = failure
             _log.warning("query %s: its failure is not written down: %s", self.name, second)
         with self._moved:
             self._state = "failed"

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.queries.log import Checkpoint
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.shares import ROWS_BYTES
 from pkray.relational.continuous.run import Interrupted, Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
-from pkray.relational.continuous.upgrades.gathered import Gathered
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.state import NEVER
@@ -83,8 +83,9 @@ def _begin_as_before(site: Site, upgrade: StoredUpgrade) -> None:
         for outlet, root in zip(results.outlets, site.roots(upgrade.new), strict=True):
             assert isinstance(root, Sink)
             table = site.catalog.load_table(root.table)
-            if site.before_tag in table.tags.list()["tag_name"].to_pylist():
-                outlet.fill(table.at(tag=site.before_tag).to_batches(list(root.target)))
+            tag = site.before_tag(upgrade.new)
+            if tag in table.tags.list()["tag_name"].to_pylist():
+                outlet.fill(table.at(tag=tag).to_batches(list(root.target)))
             _ = outlet.state
         files = results.states.checkpoint()
         folders = dict(results.states.folders)
@@ -100,6 +101,7 @@ def _begin_as_before(site: Site, upgrade: StoredUpgrade) -> None:
             {**before.files, **files},
             before.is_last,
             late=before.late,
+            marks=before.marks,
             folders={**{name: before.folder(name) for name in before.files}, **folders},
             others=before.others,
             apart={**before.apart, **dict.fromkeys(files, 1)},

@@ -133,6 +133,10 @@ class Site:
         """Note that the upgrade is to be dropped, if nothing is decided yet."""
         self.folder.write(_CANCELLED, b"")
 
+    def forget_cancelling(self) -> None:
+        """Forget that an upgrade was to be dropped: it had taken over before that."""
+        self.folder.delete(_CANCELLED)
+
     @property
     def is_cancelled(self) -> bool:
         """Whether it is to be dropped."""
@@ -163,26 +167,25 @@ class Site:
         check_json(data)
         return msgspec.json.decode(data, type=Definition)
 
-    @property
-    def before_tag(self) -> str:
+    def before_tag(self, definition: Definition) -> str:
         """Name the tag of the results before the upgrade."""
-        return f"upgrade-{self.name}"
+        return f"upgrade-{self.name}" + (f"@{definition.begun}" if definition.begun else "")
 
-    def reader(self, what: str) -> str:
+    def reader(self, definition: Definition, what: str) -> str:
         """Name a consumer of the sources: of the ``shadow``, or of what was ``before``."""
-        return f"query-{self.name}-{what}"
+        return f"{definition.reader}-{what}"
 
     def hold(self, definition: Definition, what: str, positions: Mapping[str, int]) -> None:
         """Keep what the sources hold as of positions, and after them."""
         for table in self._sources(definition):
             position = positions.get(table.name, 0)
             if position > 0:
-                table.consumers.reset(self.reader(what), position)
+                table.consumers.reset(self.reader(definition, what), position)
 
     def let_go(self, definition: Definition, what: str) -> None:
         """Let the sources expire what was held."""
         for table in self._sources(definition):
-            table.consumers.delete(self.reader(what))
+            table.consumers.delete(self.reader(definition, what))
 
     def _sources(self, definition: Definition) -> Iterator[Table]:
         """List the tables that a plan reads; of one that cannot be bound any more there is none."""

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
-import uuid
 from collections.abc import Mapping
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import structs
 
 from pkray.errors import SnapshotNotFoundError, TableNotFoundError, TagNotFoundError
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.outlets.table_outlet import (
-    EPOCH,
-    PLAN,
-    SOURCES,
-    WATERMARKS,
+from pkray.relational.continuous.outlets.gathered import Gathered
+from pkray.relational.continuous.outlets.new_content import write_difference
+from pkray.relational.continuous.outlets.result_history import (
+    WRITERS,
+    ResultHistory,
 )
-from pkray.relational.continuous.outlets.table_parts import KIND
-from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord, StoredLog
-from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.continuous.upgrades.gathered import Gathered
+from pkray.relational.continuous.queries.log import (
+    NOTHING_YET,
+    Checkpoint,
+    Committed,
+    EpochRecord,
+    StoredLog,
+)
+from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
 from pkray.relational.continuous.upgrades.shadow import open_results
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade, columns_of
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.nodes import Sink
 from pkray.table.table import Table
 
@@ -47,13 +45,18 @@ def finish(site: Site) -> bool:
     upgrade = site.find()
     if upgrade is None or upgrade.is_done:
         return False
-    log = StoredLog(site.folder, uuid.uuid4().hex)
+    current = site.store.read(site.name)
+    upgrade = structs.replace(
+        upgrade, old=upgrade.old.same_life(current), new=upgrade.new.same_life(current)
+    )
+    log = site.store.log(current)
     record = decided(log, upgrade)
     if record is None:
         return False
     found = log.take_over() or NOTHING_YET
     if found.epoch < record.number:
         _switch(site, upgrade, log, record, found)
+    log.check_current()
     site.store.replace(upgrade.new)
     site.keep_plan(upgrade.old)
     site.let_go(upgrade.new, "shadow")
@@ -69,7 +72,7 @@ def forget(site: Site, upgrade: StoredUpgrade) -> None:
     """Delete what belongs to an upgrade, and what going back needs."""
     for name in upgrade.old.tables:
         with contextlib.suppress(TagNotFoundError, TableNotFoundError):
-            site.catalog.load_table(name).tags.delete(site.before_tag)
+            site.catalog.load_table(name).tags.delete(site.before_tag(upgrade.old))
     for definition in (upgrade.old, upgrade.new):
         for what in ("before", "shadow"):
             site.let_go(definition, what)
@@ -85,9 +88,11 @@ def _switch(
     if upgrade.computes and not upgrade.is_back:
         log.keep_before(found)
         site.hold(upgrade.old, "before", found.positions)
+    results = dict(found.results)
     if shadow is not None:
-        _replace_results(site, upgrade, shadow, record, positions)
-    log.write_checkpoint(_taken_over(upgrade, found, shadow, record))
+        results |= _replace_results(site, upgrade, shadow, record, positions)
+    taken_over = _taken_over(upgrade, found, shadow, record)
+    log.write_checkpoint(structs.replace(taken_over, results=results))
 
 
 def _replace_results(
@@ -96,40 +101,41 @@ def _replace_results(
     shadow: Checkpoint,
     record: EpochRecord,
     positions: Mapping[str, int],
-) -> None:
+) -> dict[str, Committed]:
+    made: dict[str, Committed] = {}
     columns = columns_of(upgrade.old)
     results = open_results(site, upgrade)
     results.states.begin(shadow.files, shadow.folders)
-    properties = {
-        SOURCES: json.dumps(dict(positions)),
-        EPOCH: str(record.number),
-        PLAN: upgrade.new.digest,
-    }
-    if shadow.watermarks:
-        properties[WATERMARKS] = json.dumps(shadow.watermarks)
+    commits = upgrade.new.commits
+    properties = commits.properties(positions, record.number, shadow.watermarks)
     try:
         for place, root in enumerate(site.roots(upgrade.new)):
             assert isinstance(root, Sink)
             table = site.catalog.load_table(root.table)
             if not upgrade.is_back:
-                _tag(site, table)
+                _tag(table, site.before_tag(upgrade.old))
             if not upgrade.changes[place]:
                 continue
             changes = grown(table.schema, columns.get(root.table, ()), root)
             if changes:
                 table.alter.apply(changes)
-            user = f"query-{site.name}"
-            _replace_rows(table, root, results.outlets[place], user, record.number + 1, properties)
+            _replace_rows(
+                table, root, results.outlets[place], upgrade.new, record.number + 1, properties
+            )
             changes = shrunk(table.schema, columns.get(root.table, ()), root)
             if changes:
                 table.alter.apply(changes)
+            newest = ResultHistory(table).newest_of(site.name)
+            if newest is not None:
+                made[table.name] = newest.committed
     finally:
         results.states.close()
+    return made
 
 
-def _tag(site: Site, table: Table) -> None:
+def _tag(table: Table, tag: str) -> None:
     try:
-        table.tags.create(site.before_tag, if_not_exists=True)
+        table.tags.create(tag, if_not_exists=True)
     except SnapshotNotFoundError:
         return  # the result has no rows to go back to
 
@@ -138,46 +144,16 @@ def _replace_rows(
     table: Table,
     root: Sink,
     gathered: Gathered,
-    user: str,
+    definition: Definition,
     identifier: int,
     properties: Mapping[str, str],
 ) -> None:
     """Make a table hold what was gathered, in one commit of what differs."""
-    names, state = list(root.target), gathered.state
-    missing = set(table.schema.names) - set(names)
+    missing = set(table.schema.names) - set(root.target)
+    user, told = definition.commits.user, ResultHistory(table).told()
     with table.open_writer(user, missing="null" if missing else "error") as writer:
-
-        def write(rows: pa.RecordBatch, kind: str) -> None:
-            if rows.num_rows:
-                kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
-                columns = [kinds, *rows.columns]
-                batch = pa.RecordBatch.from_arrays(columns, names=[KIND, *rows.schema.names])
-                writer.write(batch, row_kinds=KIND)
-
-        for batch in table.at().to_batches(names):
-            rows = gathered.fitted(batch)
-            keys = gathered.keys(rows)
-            found = state.get(keys)
-            stays = np.zeros(rows.num_rows, bool)
-            stays[found.positions] = True
-            write(rows.filter(pa.array(~stays)), "-D")
-            old, new = (
-                rows.take(pa.array(found.positions)),
-                batch_of(found.rows.columns, gathered.schema, len(found.positions)),
-            )
-            differs = _differs(old, new)
-            write(new.filter(pa.array(differs)), "+U")
-            state.remove(keys.take(pa.array(found.positions)))
-        for left in state.batches():
-            values = [left.column(place + 1) for place in range(len(names))]
-            write(batch_of(values, gathered.schema, left.num_rows), "+I")
-        writer.commit(identifier, properties=dict(properties))
-
-
-def _differs(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
-    """Say of each row whether it differs in any column."""
-    sides = [encoded(each.columns, each.num_rows) for each in (old, new)]
-    return np.asarray(pc.not_equal(*sides)).astype(bool)
+        write_difference(table.at().to_batches(list(root.target)), gathered, writer)
+        writer.commit(identifier, properties={**properties, WRITERS: told})
 
 
 def _taken_over(
@@ -227,6 +203,7 @@ def _taken_over(
         others=tuple(shares[1:]),
         apart=apart,
         late=late,
+        marks=latest.marks,
     )
 
 

@@ -162,6 +162,7 @@ def ask_back(site: Site) -> StoredUpgrade | None:
         site.cancel()
         return there
     back = _way_back(there)
+    site.forget_cancelling()
     site.write(back)
     return back
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -10,7 +9,7 @@ from functools import partial
 from msgspec import structs
 
 from pkray.errors import PkrayError, QueryFencedError
-from pkray.relational.continuous.queries.log import NOTHING_YET, EpochRecord, StoredLog
+from pkray.relational.continuous.queries.log import NOTHING_YET, EpochRecord
 from pkray.relational.continuous.queries.worker import passes
 from pkray.relational.continuous.run import Run, RunSettings
 from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
@@ -144,7 +143,9 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     except QueryFencedError:
         return  # another process carries it out
     except PkrayError as error:
-        if decided(StoredLog(site.folder), upgrade) is None and not passes(error):
+        if decided(site.store.log(site.store.read(site.name)), upgrade) is None and not passes(
+            error
+        ):
             fail(site, upgrade, error)
         raise
     finally:
@@ -189,7 +190,7 @@ def _decide_alone(
     site: Site, upgrade: StoredUpgrade, positions: Mapping[str, int], settings: RunSettings
 ) -> None:
     """Decide for the newer plan where the older one cannot be run any more."""
-    log = StoredLog(site.folder, uuid.uuid4().hex)
+    log = site.store.log(site.store.read(site.name))
     found = log.take_over() or NOTHING_YET
     newest = log.newest_epoch()
     number = max(found.epoch, newest.number if newest else -1) + 1

@@ -1,0 +1,170 @@
+"""Check that what a query wrote down, its results and its sources belong together.
+
+A query is known by more than its name: it may be dropped and begun anew, its folder restored from
+an older copy, its result rolled back, a source made anew, while a process of it is stopped. So each
+beginning has an **incarnation**, and whoever opens the query looks at the truth first: the newest
+snapshot of each result against the log, the sources against the positions, the columns that are
+read against their ids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pkray.errors import QueryDivergedError, SchemaChangedError
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.outlets.result_history import ResultHistory
+from pkray.relational.continuous.outlets.table_outlet import gone
+from pkray.relational.continuous.queries.log import (
+    NOTHING_YET,
+    WAYS_ON,
+    Checkpoint,
+    EpochRecord,
+    StoredLog,
+)
+from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.sources.table import TableSource
+from pkray.table.table import Table
+
+
+def check_life(
+    definition: Definition, log: StoredLog, roots: Sequence[Node], results: Sequence[Table]
+) -> Checkpoint | None:
+    """Check that a query can go on from what it wrote down; change nothing.
+
+    Args:
+        results: the tables that it writes.
+
+    Returns:
+        the newest checkpoint; None before the first.
+
+    Raises:
+        QueryDivergedError: it cannot; the error says what is there, what was expected, and what to
+            do.
+        SchemaChangedError: a column that it reads was dropped, and another added under its name.
+    """
+    newest = log.newest_checkpoint()
+    begun = log.epochs_from(newest.epoch + 1 if newest is not None else 0)
+    _check_epochs(definition, newest or NOTHING_YET, begun)
+    for table in results:
+        _check_result(definition, newest or NOTHING_YET, begun, table)
+    _check_sources(roots, newest or NOTHING_YET, begun)
+    check_columns(roots, definition.columns)
+    return newest
+
+
+def _check_epochs(definition: Definition, found: Checkpoint, begun: Sequence[EpochRecord]) -> None:
+    """Check that each epoch begins where the one before it ended."""
+    positions = found.positions
+    for record in begun:
+        begins = {name: after for name, (after, _) in record.bounds.items()}
+        if positions and any(positions.get(name, at) != at for name, at in begins.items()):
+            raise QueryDivergedError(
+                f"epoch {record.number} of query {definition.name} begins at {begins}, and what "
+                f"comes before it ends at {dict(positions)}: its files are not of one time; "
+                f"{WAYS_ON}",
+                query=definition.name,
+                found=begins,
+                expected=dict(positions),
+            )
+        positions = {name: until for name, (_, until) in record.bounds.items()}
+
+
+def _check_result(
+    definition: Definition, found: Checkpoint, begun: Sequence[EpochRecord], table: Table
+) -> None:
+    """Check that the newest commit to a result is the one that the log says."""
+    history, expected = ResultHistory(table), found.results.get(table.name)
+    newest = history.newest_of(definition.name, after=definition.stood.get(table.name, 0))
+    if newest is not None and not definition.is_own(newest.incarnation):
+        if newest.incarnation in definition.before_it and expected is None:
+            newest = None  # this one has not committed yet
+        else:
+            raise QueryDivergedError(
+                f"the result {table.name} of query {definition.name} is of another incarnation of "
+                f"it, {newest.incarnation or 'one without a name'}, and what is kept of the query "
+                f"is of {definition.incarnation}: its folder is older than its result; {WAYS_ON}",
+                query=definition.name,
+                table=table.name,
+                found=newest.incarnation,
+                expected=definition.incarnation,
+            )
+    if expected is not None and not history.has(expected.snapshot, expected.mark):
+        raise gone(definition.name, table.name, expected)
+    if newest is None:
+        return
+    epoch = newest.committed.epoch
+    last = begun[-1].number if begun else found.epoch
+    # Of versions that wrote no results down only what is ahead can be told.
+    is_behind = expected is not None and epoch < expected.epoch
+    if epoch > last or is_behind:
+        raise QueryDivergedError(
+            f"the result {table.name} of query {definition.name} has epoch {epoch}, and what is "
+            f"kept of the query ends with epoch {last}: files of {definition.name} are missing, or "
+            f"older than its result; {WAYS_ON}",
+            query=definition.name,
+            table=table.name,
+            found=epoch,
+            expected=last,
+        )
+    if epoch > found.epoch:
+        record = next(each for each in begun if each.number == epoch)
+        ends = {name: until for name, (_, until) in record.bounds.items()}
+        if any(ends.get(name, at) != at for name, at in newest.positions.items()):
+            raise QueryDivergedError(
+                f"epoch {epoch} of query {definition.name} ends at {ends}, and its result "
+                f"{table.name} says {dict(newest.positions)}: the epoch was written down anew; "
+                f"{WAYS_ON}",
+                query=definition.name,
+                table=table.name,
+                found=dict(newest.positions),
+                expected=ends,
+            )
+
+
+def _check_sources(roots: Sequence[Node], found: Checkpoint, begun: Sequence[EpochRecord]) -> None:
+    feeds = Feeds(scans_of(roots))
+    feeds.check(found.positions, found.marks)
+    for record in begun:
+        feeds.check({name: until for name, (_, until) in record.bounds.items()}, record.marks)
+
+
+def columns_read(roots: Sequence[Node]) -> dict[str, dict[str, int]]:
+    """List the ids of the columns that plans read, by name, by table."""
+    found: dict[str, dict[str, int]] = {}
+    for source, names in _scanned(roots):
+        ids = {each.name: each.id for each in source.schema.fields}
+        of_table = found.setdefault(source.name, {})
+        of_table.update({name: ids[name] for name in names if name in ids})
+    return found
+
+
+def check_columns(roots: Sequence[Node], known: Mapping[str, Mapping[str, int]]) -> None:
+    """Check that columns are those that a query has read so far, whatever they are called.
+
+    Raises:
+        SchemaChangedError: one was dropped, and another added under its name.
+    """
+    for table, columns in columns_read(roots).items():
+        for name, number in columns.items():
+            before = known.get(table, {}).get(name, number)
+            if before != number:
+                raise SchemaChangedError(
+                    f"column {name!r} of {table} was dropped, and another one added under its "
+                    f"name, since the query read it: upgrade the query to a plan that reads what "
+                    f"is there, or begin anew by materialize(…, replace=True)",
+                    table=table,
+                    column=name,
+                    found=number,
+                    expected=before,
+                )
+
+
+def _scanned(roots: Sequence[Node]) -> list[tuple[TableSource, tuple[str, ...]]]:
+    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
+    return [
+        (each.source, tuple(each.fields.names))
+        for each in scans
+        if isinstance(each.source, TableSource)
+    ]

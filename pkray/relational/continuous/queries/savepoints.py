@@ -1,0 +1,313 @@
+"""Savepoints: a checkpoint under a name, with what keeps what it needs; and the way back to one.
+
+A savepoint holds a tag of each result and a consumer on each source, so that neither expires. Going
+back makes another incarnation of the query: its epochs are counted from the savepoint's on, and
+nothing of what came after it is confused with them. The results get the rows of their tags as one
+commit of what differs, which whoever follows them sees as changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from msgspec import structs
+
+from pkray.arguments.file_names import fault
+from pkray.errors import (
+    MissingFileError,
+    OptionError,
+    PkrayError,
+    QueryExistsError,
+    QueryFencedError,
+    QueryNotFoundError,
+    SharedResultError,
+    TableNotFoundError,
+    TagNotFoundError,
+    UnsupportedError,
+)
+from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.outlets.conflicts import RETRACTING
+from pkray.relational.continuous.outlets.new_content import new_content
+from pkray.relational.continuous.outlets.result_history import (
+    WATERMARKS,
+    WRITERS,
+    ResultHistory,
+    commit_of,
+)
+from pkray.relational.continuous.outlets.table_parts import TableRows
+from pkray.relational.continuous.queries.begun import fence_others, free_others
+from pkray.relational.continuous.queries.log import Checkpoint, Committed, StoredLog
+from pkray.relational.continuous.queries.query_store import (
+    Definition,
+    new_incarnation,
+    user_of,
+)
+from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.sources.table import TableSource
+from pkray.table.table import Table
+
+
+def check_name(name: str) -> None:
+    """Check that a savepoint can be called so.
+
+    Raises:
+        OptionError: it cannot.
+    """
+    wrong = fault(name, 80)
+    if wrong is not None:
+        raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
+
+
+def held_by(definition: Definition, name: str) -> str:
+    """Name the tags and consumers of a savepoint."""
+    if not definition.incarnation:
+        return old_tag(definition.name, name)
+    return f"savepoint-{definition.name}@{definition.begun or definition.incarnation}-{name}"
+
+
+def old_tag(query: str, name: str) -> str:
+    """Name the tags of a savepoint of a version that knew no incarnations."""
+    return f"savepoint-{query}-{name}"
+
+
+def make(
+    definition: Definition,
+    log: StoredLog,
+    name: str,
+    results: Sequence[Table],
+    roots: Sequence[Node],
+) -> None:
+    """Keep a query that stands still, as it is at its newest checkpoint.
+
+    Raises:
+        QueryExistsError: there is a savepoint of this name.
+        QueryFencedError: the query went on meanwhile.
+        QueryNotFoundError: no epoch has ended yet.
+        SnapshotNotFoundError: a result has no snapshot yet.
+    """
+    if name in log.savepoints():
+        raise QueryExistsError(
+            f"query {definition.name} has a savepoint {name!r} already: give another name",
+            query=definition.name,
+            name=name,
+        )
+    held = held_by(definition, name)
+    newest = log.newest_checkpoint()
+    if newest is None:
+        raise QueryNotFoundError(
+            f"query {definition.name} has ended no epoch yet: there is nothing to keep",
+            query=definition.name,
+        )
+    forget_holds(held, results, roots)  # of one that was killed before it had a savepoint
+    Feeds(scans_of(roots)).hold(held, newest.positions)
+    for table in results:
+        table.tags.create(held)
+    saved = log.name_newest(name, held)
+    for table in results:
+        made = ResultHistory(table).newest_of(definition.name)
+        tagged = commit_of(table.tags.get(held).snapshot)
+        ahead = [each.committed.epoch for each in (made, tagged) if each is not None]
+        if saved.epoch != newest.epoch or max(ahead, default=0) > saved.epoch:
+            log.delete_savepoint(name)
+            forget_holds(held, results, roots)
+            raise QueryFencedError(
+                f"query {definition.name} went on in another process while savepoint {name!r} was "
+                "made: make it again",
+                query=definition.name,
+            )
+
+
+def forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) -> None:
+    """Let expire what a savepoint kept."""
+    for table in results:
+        with suppress(TagNotFoundError, TableNotFoundError):
+            table.tags.delete(held)
+    for feed in Feeds(scans_of(roots)).feeds.values():
+        feed.let_go(held)
+
+
+def check_way_back(
+    definition: Definition,
+    log: StoredLog,
+    name: str,
+    results: Sequence[Table],
+    roots: Sequence[Node],
+) -> None:
+    """Check that all is there to go back to a savepoint; change nothing.
+
+    Raises:
+        QueryNotFoundError: there is no such savepoint.
+        UnsupportedError: it was made under another plan.
+        MissingFileError: files of its states are gone.
+        TagNotFoundError, SnapshotNotFoundError: what it needs of results or sources has expired.
+        QueryDivergedError: a source was rolled back, or another is in its place.
+        SharedResultError: others have written to a result since.
+    """
+    found = log.savepoint(name)
+    if found.digest != definition.digest:
+        raise UnsupportedError(
+            f"savepoint {name!r} of query {definition.name} was made under another plan: upgrade "
+            "the query to that plan first",
+            query=definition.name,
+        )
+    missing = log.missing_files(found)
+    if missing:
+        raise MissingFileError(
+            f"{len(missing)} files of savepoint {name!r} of query {definition.name} are gone, "
+            f"{missing[0]} among them: go back to another savepoint",
+            query=definition.name,
+            missing=tuple(missing),
+        )
+    feeds = Feeds(scans_of(roots))
+    feeds.check(found.positions, found.marks)
+    feeds.check_readable(found.positions)
+    for table in results:
+        tagged = table.tags.get(_tag(definition, found, name)).snapshot
+        others = sorted(set(_others_since(definition, table, tagged)))
+        if others:
+            raise SharedResultError(
+                f"{table.name} has rows that others wrote since savepoint {name!r} of query "
+                f"{definition.name}: {', '.join(others)}; begin anew by materialize(…, "
+                "replace=True), which has the whole content go",
+                table=table.name,
+                query=definition.name,
+                writers=tuple(others),
+            )
+
+
+def _others_since(definition: Definition, table: Table, tagged: Snapshot) -> list[str]:
+    found = []
+    for snapshot in ResultHistory(table).since(tagged.id):
+        if snapshot.commit_kind in (APPEND, OVERWRITE):
+            made = commit_of(snapshot)
+            if made is None:
+                found.append(snapshot.commit_user)
+            elif made.query != definition.name:
+                found.append(f"query {made.query}")
+    return found
+
+
+def _tag(definition: Definition, saved: Checkpoint, name: str) -> str:
+    return saved.held or old_tag(definition.name, name)
+
+
+def sent_back(definition: Definition, name: str, results: Sequence[Table]) -> Definition:
+    """Give the incarnation of a query that begins with a savepoint."""
+    incarnation = new_incarnation()
+    stood = {table.name: ResultHistory(table).latest_id for table in results}
+    unnamed = () if definition.prefix else ("",)  # commits of a version that knew no incarnations
+    return structs.replace(
+        definition,
+        incarnation=incarnation,
+        user=user_of(definition.name, incarnation),
+        before_it=(*definition.before_it, definition.incarnation, *unnamed),
+        stood=stood,
+        replaces=(),
+        begins_at=name,
+    )
+
+
+def begin(
+    definition: Definition, log: StoredLog, results: Mapping[str, Table], roots: Sequence[Node]
+) -> None:
+    """Begin an incarnation with its savepoint, unless it has begun; done again it ends the same."""
+    if not definition.begins_at or log.newest_checkpoint() is not None:
+        return
+    name = definition.begins_at
+    saved = log.savepoint(name)
+    fence_others(definition, tuple(results.values()))
+    feeds = Feeds(scans_of(roots))
+    feeds.hold(definition.reader, saved.positions)
+    committed: dict[str, Committed] = {}
+    for root in roots:
+        if isinstance(root, Sink):
+            table = results[root.table]
+            tag = _tag(definition, saved, name)
+            positions = feeds.changing(saved.positions)
+            made = _restore(definition, table, root, tag, saved.epoch, positions)
+            if made is not None:
+                committed[table.name] = made
+    log.check_current()
+    log.begin_at(structs.replace(saved, held="", results=committed))
+    free_others(definition, tables_read(roots))
+
+
+def tables_read(roots: Sequence[Node]) -> list[Table]:
+    """List the tables that plans read."""
+    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
+    return [each.source.original for each in scans if isinstance(each.source, TableSource)]
+
+
+def _restore(
+    definition: Definition,
+    table: Table,
+    root: Sink,
+    tag: str,
+    epoch: int,
+    positions: Mapping[str, int],
+) -> Committed | None:
+    """Have a result hold what its tag holds, in one commit."""
+    view, commits = table.at(tag=tag), definition.commits
+    missing = set(table.schema.names) - set(root.target)
+    rows = TableRows(
+        tuple(root.target),
+        tuple(table.primary_keys),
+        table.schema.core.merge_engine in RETRACTING,
+        "null" if missing else "error",
+    )
+    history = ResultHistory(table)
+    new = new_content(table, commits, epoch, root, rows)
+    said = (view.snapshot.properties or {}) if view.snapshot is not None else {}
+    watermarks = json.loads(said.get(WATERMARKS, "{}"))
+    try:
+        with table.open_writer(commits.user, missing=rows.missing) as writer:
+            if not new.is_done:
+                new.fill(view.to_batches())
+            properties = commits.properties(positions, epoch, watermarks)
+            new.commit(writer, {**properties, WRITERS: history.told()})
+    finally:
+        new.close()
+    made = history.newest_of(definition.name)
+    return made.committed if made is not None and definition.is_own(made.incarnation) else None
+
+
+def delete(
+    definition: Definition,
+    log: StoredLog,
+    name: str,
+    results: Sequence[Table],
+    roots: Sequence[Node],
+) -> None:
+    """Forget a savepoint, and let expire what it kept.
+
+    Raises:
+        QueryNotFoundError: there is none of this name.
+    """
+    found = log.savepoint(name)
+    log.delete_savepoint(name)
+    forget_holds(_tag(definition, found, name), results, roots)
+
+
+def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) -> None:
+    """Let expire what all savepoints kept, and all incarnations of a query.
+
+    Args:
+        tables: results and sources that are there.
+    """
+    try:
+        saved = {_tag(definition, each, name) for name, each in log.savepoints().items()}
+    except PkrayError:  # a damaged one keeps nothing from being dropped
+        saved = set()
+    own = f"savepoint-{definition.name}@{definition.begun or definition.incarnation}-"
+    for table in tables:
+        for tag in table.tags.list()["tag_name"].to_pylist():
+            if tag in saved or tag.startswith(own):
+                with suppress(TagNotFoundError):
+                    table.tags.delete(tag)
+        for name in table.consumers.list()["consumer_id"].to_pylist():
+            if name in saved or name.startswith(own):
+                table.consumers.delete(name)
+    free_others(definition, tables, own=True)
