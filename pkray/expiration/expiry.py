@@ -60,6 +60,7 @@ class SnapshotExpirer:
         self._oldest_changelog: Snapshot | None = None
         self._has_changelogs: bool | None = None
         self._resumed = False
+        self._held_by: tuple[str, ...] = ()
 
     def expire(
         self,
@@ -83,13 +84,14 @@ class SnapshotExpirer:
         snapshots = retention or snapshot_retention(options)
         changelogs = changelogs or changelog_retention(options, snapshots)
         report = self._resume()
+        self._held_by = ()
         if latest is None:
             latest = self._snapshots.latest_id()
         if latest is None:
             return report
         report += self._expire_snapshots(latest, snapshots, changelogs.outlives(snapshots))
         report += self._expire_changelogs(latest, changelogs)
-        return report
+        return report + ExpiryReport(held_by=self._held_by)
 
     @property
     def _schema(self) -> TableSchema:
@@ -156,12 +158,16 @@ class SnapshotExpirer:
         time_of: Callable[[int], int | None],
     ) -> int:
         now = self._clock()
-        if first_kept(earliest.id, latest, retention, now, time_of) <= earliest.id:
+        wanted = first_kept(earliest.id, latest, retention, now, time_of)
+        if wanted <= earliest.id:
             return earliest.id
         idle = self._schema.core.consumer_expiration_time
         if idle is not None:
             self._consumers.expire(now - idle)
-        protected = self._consumers.min_next()
+        consumers = self._consumers.list()
+        holding = {each.name for each in consumers if each.oldest_needed < wanted}
+        self._held_by = tuple(sorted(holding.union(self._held_by)))
+        protected = min((each.oldest_needed for each in consumers), default=None)
         return first_kept(earliest.id, latest, retention, now, time_of, protected)
 
     def _carry_out(self, expiring: Expiring) -> ExpiryReport:

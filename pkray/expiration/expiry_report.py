@@ -15,12 +15,15 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
         changelogs: changelogs, of those that outlived their snapshots.
         data_files: data files, changelog files included.
         metadata_files: manifests, manifest lists, index files and statistics.
+        held_by: consumers for which snapshots or changelogs stay that would expire otherwise:
+            readers that have still to read them, continuous queries and their savepoints.
     """
 
     snapshots: int = 0
     changelogs: int = 0
     data_files: int = 0
     metadata_files: int = 0
+    held_by: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         return html_values("removed by expiry", msgspec.structs.asdict(self))
@@ -31,4 +34,5 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
             changelogs=self.changelogs + other.changelogs,
             data_files=self.data_files + other.data_files,
             metadata_files=self.metadata_files + other.metadata_files,
+            held_by=tuple(sorted({*self.held_by, *other.held_by})),
         )

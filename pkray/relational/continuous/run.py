@@ -160,6 +160,14 @@ class Run:
         """Whether another run of the query took over."""
         return self._log.is_overtaken
 
+    def check_not_followed(self) -> None:
+        """Check that no other run of the query has taken over, as far as that is seen at once.
+
+        Raises:
+            QueryFencedError: one has.
+        """
+        self._log.check_not_followed()
+
     @property
     def is_outgrown(self) -> bool:
         """Whether the next epochs are to be run by another number of workers: by another run."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pkray.errors import QueryDivergedError, SchemaChangedError
+from pkray.metadata.schemas import SchemaStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.outlets.result_history import ResultHistory
 from pkray.relational.continuous.outlets.table_outlet import gone
@@ -146,14 +147,18 @@ def check_columns(roots: Sequence[Node], known: Mapping[str, Mapping[str, int]])
     Raises:
         SchemaChangedError: one was dropped, and another added under its name.
     """
-    for table, columns in columns_read(roots).items():
-        for name, number in columns.items():
-            before = known.get(table, {}).get(name, number)
+    tables = {source.name: source.original for source, _ in _scanned(roots)}
+    for table, columns in known.items():
+        if table not in tables:
+            continue
+        newest = SchemaStore(tables[table].location.open(), table).latest()
+        now = {each.name: each.id for each in newest.fields}
+        for name, before in columns.items():
+            number = now.get(name, before)
             if before != number:
                 raise SchemaChangedError(
                     f"column {name!r} of {table} was dropped, and another one added under its "
-                    f"name, since the query read it: upgrade the query to a plan that reads what "
-                    f"is there, or begin anew by materialize(…, replace=True)",
+                    "name, since the query read it: begin anew by materialize(…, replace=True)",
                     table=table,
                     column=name,
                     found=number,

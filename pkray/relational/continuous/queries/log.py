@@ -160,6 +160,14 @@ class QueryLog(ABC):
         """
         return
 
+    def check_not_followed(self) -> None:
+        """Check that no other run has taken over; one request, which may miss it for a while.
+
+        Raises:
+            QueryFencedError: one has.
+        """
+        return
+
     @abstractmethod
     def take_over(self) -> Checkpoint | None:
         """Make this run the one that counts; give the newest checkpoint, None where there is none.
@@ -271,6 +279,16 @@ class StoredLog(QueryLog):
         """Whether another run took over from this one."""
         return self._number >= 0 and max(self._checkpoints(), default=-1) > self._number
 
+    def check_not_followed(self) -> None:
+        if self._store.exists(self._checkpoint_path(self._number + 1)):
+            raise self._overtaken()
+
+    def _overtaken(self) -> QueryFencedError:
+        return QueryFencedError(
+            f"another run of the query in {self._store.url!r} took over; this one stops",
+            run=self.run,
+        )
+
     def take_over(self) -> Checkpoint | None:
         while True:
             # Runs that come after this one make files of their own: those that are there are of
@@ -330,6 +348,8 @@ class StoredLog(QueryLog):
         if self._create(path, record):
             return record
         there = self._epoch(record.number)
+        if there.run != self.run:
+            self.check_not_followed()
         if _begin(there.bounds) != _begin(record.bounds) and not there.upgrade:
             kind = QueryFencedError if self.is_overtaken else QueryDivergedError
             raise kind(
@@ -385,10 +405,7 @@ class StoredLog(QueryLog):
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
         before = self._checkpoints()
         if not self._create(self._checkpoint_path(self._number + 1), checkpoint):
-            raise QueryFencedError(
-                f"another run of the query in {self._store.url!r} took over; this one stops",
-                run=self.run,
-            )
+            raise self._overtaken()
         self._number += 1
         self._clean(before, checkpoint)
 

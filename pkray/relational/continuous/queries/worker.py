@@ -251,6 +251,7 @@ class QueryWorker:
         self._looked = time.monotonic()
         try:
             if self._run is not None:
+                self._run.check_not_followed()
                 self._lag = self._run.feeds.lag(self._run.positions)
             if not self._on_look(self.status()):
                 self._stopping.set()

@@ -15,8 +15,9 @@ from pkray.relational.continuous.queries.worker import MOST_TRIES, QueryWorker
 class OneEpoch:
     """A run that has one epoch."""
 
+    name = ""
     next_epoch = 0
-    is_outgrown = False
+    is_outgrown = is_overtaken = False
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}
@@ -33,7 +34,7 @@ class OneEpoch:
 
     def checkpoint(self) -> None: ...
 
-    checkpoint_if_due = checkpoint
+    checkpoint_if_due = check_not_followed = checkpoint
 
     def close(self) -> None: ...
 
