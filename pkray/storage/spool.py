@@ -83,24 +83,27 @@ class Spool:
 
     Args:
         store: the folder.
+        owner: whose batches these are; those of others in the folder are not seen.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(self, store: ObjectStore, owner: str = "") -> None:
         self.store = store
+        self.owner = owner
+        self._batches = f"batches/batch-{owner}-" if owner else "batches/batch-"
         self._count: int | None = None
 
     def __repr__(self) -> str:
         return f"Spool({self.store.url!r})"
 
-    def __reduce__(self) -> tuple[type[Spool], tuple[ObjectStore]]:
-        return Spool, (self.store,)
+    def __reduce__(self) -> tuple[type[Spool], tuple[ObjectStore, str]]:
+        return Spool, (self.store, self.owner)
 
     def count(self) -> int:
         """Count the batches that were ever written: the number that the next one gets."""
         count = self._count
         if count is None:
             count = max(self._numbers(), default=-1) + 1
-        while self.store.exists(_batch_path(count)):
+        while self.store.exists(self._batch_path(count)):
             count += 1
         self._count = count
         return count
@@ -115,7 +118,7 @@ class Spool:
 
     def batch(self, number: int) -> SpooledBatch | None:
         """Read what is known of a batch; None where there is none of this number any more."""
-        path = _batch_path(number)
+        path = self._batch_path(number)
         try:
             return _decoded(self.store, path, self.store.read(path), SpooledBatch)
         except MissingFileError:
@@ -146,7 +149,7 @@ class Spool:
     def add(self, number: int, files: Sequence[SpoolFile], writer: str = "") -> bool:
         """Make a batch of files; false where there is one of this number, which stays."""
         batch = SpooledBatch(number, tuple(files), writer, now_millis())
-        return self.store.create(_batch_path(number), seal_json(msgspec.json.encode(batch)))
+        return self.store.create(self._batch_path(number), seal_json(msgspec.json.encode(batch)))
 
     def read(self, batch: SpooledBatch) -> Iterator[pa.RecordBatch]:
         """Read the rows of a batch.
@@ -184,7 +187,7 @@ class Spool:
             each.path for each in self.store.list("rows/") if _number(each.path) in range(number)
         ]
         self.store.delete(rows)
-        self.store.delete([_batch_path(each) for each in old if each < self.count() - 1])
+        self.store.delete([self._batch_path(each) for each in old if each < self.count() - 1])
 
     def say(self, feeder: Feeder) -> None:
         """Note what fills it."""
@@ -199,7 +202,12 @@ class Spool:
             return None
 
     def _numbers(self) -> list[int]:
-        return sorted(_number(each.path) for each in self.store.list("batches/"))
+        listed = (each.path for each in self.store.list("batches/"))
+        numbers = (path.removeprefix(self._batches) for path in listed)
+        return sorted(int(each) for each in numbers if each.isascii() and each.isdigit())
+
+    def _batch_path(self, number: int) -> str:
+        return f"{self._batches}{number}"
 
 
 def _decoded(store: ObjectStore, path: str, data: bytes, kind: type[Kind]) -> Kind:
@@ -208,10 +216,6 @@ def _decoded(store: ObjectStore, path: str, data: bytes, kind: type[Kind]) -> Ki
         return msgspec.json.decode(data, type=kind)
     except (ValueError, msgspec.MsgspecError) as error:
         raise CorruptFileError(f"{store.location(path)} is damaged: {error}", path=path) from error
-
-
-def _batch_path(number: int) -> str:
-    return f"batches/batch-{number}"
 
 
 def _rows_path(name: str) -> str:
@@ -223,5 +227,5 @@ def _rows_path(name: str) -> str:
 
 def _number(path: str) -> int:
     """Read the number of a batch from the path of one of its files; -1 where it has none."""
-    name = path.rpartition("/")[2].removeprefix("batch-").partition("-")[0]
+    name = path.rpartition("/")[2].partition("-")[0]
     return int(name) if name.isascii() and name.isdigit() else -1

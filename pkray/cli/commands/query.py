@@ -150,6 +150,27 @@ def savepoint(
     output.record({"savepoint": savepoint, "query": name}, as_json)
 
 
+@query_app.command("savepoints")
+@on_warehouse
+def savepoints(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """List the savepoints of a query."""
+    names = catalog.query(name).savepoints()
+    output.table(pa.table({"savepoint": pa.array(names, pa.string())}), as_json)
+
+
+@query_app.command("delete-savepoint")
+@on_service
+def delete_savepoint(
+    catalog: Catalog,
+    name: Name,
+    savepoint: Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.")],
+    as_json: Json = False,
+) -> None:
+    """Forget a savepoint: what it kept of results and sources may expire."""
+    catalog.query(name).delete_savepoint(savepoint)
+    output.record({"deleted": savepoint, "query": name}, as_json)
+
+
 @query_app.command("drop")
 @on_service
 def drop(catalog: Catalog, name: Name, as_json: Json = False) -> None:

@@ -137,13 +137,14 @@ class StreamedSource(Source):
         schema = self._fields.arrow
         return schema if self.mode == "insert" else schema.append(pa.field(ROW_KIND, pa.int8()))
 
-    def in_query(self, folder: ObjectStore) -> StreamedSource:
+    def in_query(self, folder: ObjectStore, begun: str = "") -> StreamedSource:
         """Give the stream as a query reads it.
 
         Args:
             folder: of the query.
+            begun: whose batches they are, should others feed a stream of this name there.
         """
-        made = self._with(Spool(folder.child(f"streams/{self.name}")))
+        made = self._with(Spool(folder.child(f"streams/{self.name}"), begun))
         made._describe()
         return made
 
@@ -225,22 +226,22 @@ class StreamedSource(Source):
         return table.set_column(place, ROW_KIND, names(table.column(ROW_KIND)))
 
 
-def stored_streams(folder: ObjectStore) -> dict[str, StreamedSource]:
+def stored_streams(folder: ObjectStore, begun: str = "") -> dict[str, StreamedSource]:
     """Find the streams of a query, by their names.
 
     Args:
-        folder: of the query.
+        folder, begun: as of `StreamedSource.in_query`.
     """
     found = {}
     for path in folder.list_dirs("streams"):
         store = folder.child(path.rstrip("/"))
         if store.exists(_DESCRIPTION):
-            source = _read(store)
+            source = _read(store, begun)
             found[source.name] = source
     return found
 
 
-def _read(store: ObjectStore) -> StreamedSource:
+def _read(store: ObjectStore, begun: str) -> StreamedSource:
     data = store.read(_DESCRIPTION)
     try:
         check_json(data)
@@ -256,5 +257,5 @@ def _read(store: ObjectStore) -> StreamedSource:
         said.mode,
         mark,
         keeps=said.keeps,
-        spool=Spool(store),
+        spool=Spool(store, begun),
     )

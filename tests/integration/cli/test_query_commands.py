@@ -53,6 +53,9 @@ def test_queries_are_listed_shown_verified_and_dropped(said, call):
     assert said("verify", "default.r")["equal"] is True
     assert said("verify", "default.r", "--table", "default.r")["equal"] is True
     assert said("savepoint", "default.r", "one") == {"savepoint": "one", "query": "default.r"}
+    assert said("savepoints", "default.r") == {"savepoint": "one"}
+    deleted = {"deleted": "one", "query": "default.r"}
+    assert said("delete-savepoint", "default.r", "one") == deleted
     assert said("drop", "default.r") == {"dropped": "default.r"}
     code, _, wrong = call("status", "default.r")
     assert code == 1

@@ -12,4 +12,8 @@
 run at the positions that its snapshot names. ``state_tables`` reads what operators remember and
 ``skipped_rows`` and ``late_rows`` what was left out; ``as_of_watermarks`` leaves it out of the
 bounded run. ``shares`` opens what each of several workers computes with.
+
+Each beginning of a query is an **incarnation** of it. ``begun`` says what becomes of the rows that
+its tables hold, ``savepoints`` keeps one and goes back to it, and ``life`` checks that what was
+written down, the results and the sources belong together.
 """

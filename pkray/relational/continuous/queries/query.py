@@ -772,7 +772,9 @@ def define(
             there, options=definition.options, document=definition.document
         )
         store.replace(definition)
-    _ROOTS[_roots_key(catalog, definition)] = in_query(roots, store.folder(definition.name))
+    _ROOTS[_roots_key(catalog, definition)] = in_query(
+        roots, store.folder(definition.name), definition.begun
+    )
     return definition
 
 
@@ -1261,7 +1263,8 @@ def _roots(catalog: Catalog, definition: Definition) -> tuple[Node, ...]:
     known = _ROOTS.get(_roots_key(catalog, definition))
     if known is not None:
         return known
-    streams = stored_streams(_store(catalog).folder(definition.name)) if definition.streams else {}
+    folder, begun = _store(catalog).folder(definition.name), definition.begun
+    streams = stored_streams(folder, begun) if definition.streams else {}
     return roots_of(catalog.session, definition.document, streams)
 
 
@@ -1307,7 +1310,7 @@ def _proposal(catalog: Catalog, current: Definition, new: Any, generation: str) 
             query=current.name,
         )
     document, made_of, before = _plans().replacing(catalog, current, new)
-    roots = in_query(made_of, _store(catalog).folder(current.name))
+    roots = in_query(made_of, _store(catalog).folder(current.name), current.begun)
     for root in roots:
         check_operators(root, document["dialect"])
     begun = {

@@ -25,8 +25,11 @@ def streams_in(roots: Sequence[Node]) -> list[StreamedSource]:
     return list(dict.fromkeys(streams))
 
 
-def in_query(roots: tuple[Node, ...], folder: ObjectStore) -> tuple[Node, ...]:
+def in_query(roots: tuple[Node, ...], folder: ObjectStore, begun: str = "") -> tuple[Node, ...]:
     """Have the streams of plans be read from the folder of a query.
+
+    Args:
+        begun: the incarnation that was begun with the streams: it has the batches.
 
     Raises:
         UnsupportedError: two sources have the name of one stream.
@@ -43,7 +46,7 @@ def in_query(roots: tuple[Node, ...], folder: ObjectStore) -> tuple[Node, ...]:
             "pkray.spark.relation(stream, name=…)",
             stream=twice[0],
         )
-    bound = {each: each.in_query(folder) for each in streams}
+    bound = {each: each.in_query(folder, begun) for each in streams}
 
     def bind(node: Node) -> Node:
         if isinstance(node, Scan) and isinstance(node.source, StreamedSource):
@@ -61,7 +64,8 @@ def start_feeders(
     with ExitStack() as undo:
         for source in streams_in(roots):
             if source.feeder is not None and source.spool is not None:
-                feeder = source.feeder.start(source, Spool(source.spool.store), feeding(source))
+                spool = Spool(source.spool.store, source.spool.owner)
+                feeder = source.feeder.start(source, spool, feeding(source))
                 undo.callback(feeder.stop)
                 running.append(feeder)
         undo.pop_all()
