@@ -1130,7 +1130,7 @@ def open_worker(
         try:
             store.check_current(definition)
         except QueryFencedError:
-            store.take_back_failure(definition, failure.run)
+            store.delete_failure_of(definition, failure.run)
             raise
         hook = _HOOKS.get(_key(catalog, definition))
         told = tell(definition.name, failure, hook, options.failure_url)

@@ -356,7 +356,7 @@ class QueryStore:
             failure = structs.replace(failure, incarnation=definition.incarnation)
             folder.write(_FAILURE, seal_json(msgspec.json.encode(failure)))
 
-    def take_back_failure(self, definition: Definition, run: str) -> None:
+    def delete_failure_of(self, definition: Definition, run: str) -> None:
         """Delete what a run noted that was fenced."""
         folder = self.folder(definition.name)
         found: Failure | None = _read(folder, _FAILURE, Failure)
