@@ -19,6 +19,7 @@ from pkray.lookup.block_layout import (
 )
 from pkray.lookup.block_store import INDEX_BYTES_PER_ENTRY, BlockFile, BlockStore
 from pkray.lookup.key_hash import equal_rows, hash_keys, one_batch
+from pkray.lsm.keys.key_groups import are_all
 from pkray.lsm.keys.key_prefixes import Bools, KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 
@@ -271,7 +272,7 @@ class CachedFile:
         flat = [n for n in layout.flat if n in wanted or n in self._key_columns]
         found = layout.decode(data, starts, rows % layout.block_rows, flat)
         asked = keys
-        if len(queries) != len(keys[0]):
+        if not are_all(queries, len(keys[0])):  # some may have two rows of their hash, some none
             asked = [array.take(pa.array(queries)) for array in keys]
         same = equal_rows([found[name] for name in self._key_columns], asked)
         if not same.all():

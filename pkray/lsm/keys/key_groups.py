@@ -30,7 +30,7 @@ class RowTaker:
     def take(self, numbers: np.ndarray) -> pa.RecordBatch:
         """Take rows by number (int64), known to be in range; not copied where these are all, in
         order."""
-        if _are_all(numbers, self._rows.num_rows):
+        if are_all(numbers, self._rows.num_rows):
             return self._rows
         if self._columns is None:
             self._columns = [
@@ -221,8 +221,8 @@ def taken(column: pa.Array, numbers: pa.Array) -> pa.Array:
     return pc.take(column, numbers, boundscheck=False, memory_pool=_POOL)
 
 
-def _are_all(numbers: np.ndarray, count: int) -> bool:
-    """Whether these are 0, 1, 2, …, count - 1."""
+def are_all(numbers: np.ndarray, count: int) -> bool:
+    """Whether these numbers (int64) are 0, 1, 2, …, ``count`` - 1: to take them copies in vain."""
     if len(numbers) != count or not count or numbers[0] != 0 or numbers[-1] != count - 1:
         return False
     return np.array_equal(numbers, np.arange(count))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pkray.lookup import block_store
+from pkray.lookup import block_store, cached_file
 from pkray.lookup import store as store_module
 from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from tests.effort import examples
@@ -91,6 +91,21 @@ def test_says_the_types_when_nothing_is_found(store, files, every_type, asked):
     assert rows.schema.field("wide").type == pa.decimal128(38, 0)
 
 
+def alike():
+    """Find two numbers whose keys have one hash in the filter of a copy."""
+    hashes = cached_file.filter_hashes([pa.array(range(2_000))])
+    order = np.argsort(hashes, kind="stable")
+    at = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])[0]
+    return order[at : at + 2].tolist()
+
+
+def test_a_row_of_the_same_hash_hides_no_key_asked_beside_it(store, files):
+    low, high = alike()
+    file = files.add("a", pa.table({"k": [low, high, 5_000], "v": [1, 2, 3]}))
+    positions, rows = in_order(find(store, files, file, keys(low, 5_000, 5_001), ["v"]))
+    assert (positions, rows["v"].to_pylist()) == ([0, 1], [1, 3])
+
+
 def test_gives_positions_in_the_file(store, files):
     file = files.add("a", numbers(5_000))
     queries, rows, _ = store.locate(files, file, keys(9_998, 1, 246, 0), [])
@@ -159,8 +174,8 @@ def sort_rank(value):
     max_examples=examples(20),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
-@given(data=st.data(), by_scan=st.booleans())
-def test_agrees_with_a_dict(open_store, files, data, by_scan):
+@given(data=st.data(), by_scan=st.booleans(), kept=st.sampled_from([0xFFFF, 31, 7]))
+def test_agrees_with_a_dict(open_store, files, data, by_scan, kept):
     names = data.draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))
     one_key = st.tuples(*(KEY_TYPES[name][1] for name in names))
     held = data.draw(st.lists(one_key, min_size=1, max_size=60, unique_by=repr))
@@ -174,6 +189,10 @@ def test_agrees_with_a_dict(open_store, files, data, by_scan):
         ]
         return pa.table(columns, [f"k{i}" for i in range(len(names))])
 
+    def hashes_alike(columns):
+        return filter_hashes(columns) & np.uint16(kept)
+
+    filter_hashes = cached_file.filter_hashes
     texts = [None if row % 5 == 0 else "v" * row for row in range(len(held))]
     values = pa.array(texts, pa.string())
     file = files.add("a", key_table(held).append_column("v", values))
@@ -181,6 +200,7 @@ def test_agrees_with_a_dict(open_store, files, data, by_scan):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store_module, "MANY_KEYS", 0 if by_scan else 1_000)
         patch.setattr(store_module, "ROWS_SCANNED_PER_KEY", 1_000)  # few keys are worth a scan
+        patch.setattr(cached_file, "filter_hashes", hashes_alike)
         positions, rows = in_order(find(store, files, file, key_table(asked), ["v"]))
     assert store.stats().scans == by_scan
     expected = [(i, model[repr(key)]) for i, key in enumerate(asked) if repr(key) in model]

@@ -3,12 +3,16 @@
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from pkray.clock import now_millis
+from pkray.format.data_file import DataFileMeta
+from pkray.lookup import cached_file
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational import Relation, from_arrow
@@ -62,8 +66,10 @@ class Continuous:
         self._memory = memory
         self._cached = cached
         self.states: dict[str, State] = {}
+        self._files: dict[str, Sequence[DataFileMeta]] = {}
         self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
-        self.graph = Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
+        self._graph = lambda: Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
+        self.graph = self._graph()
         self.fields = self.plan.fields
         self.epoch = 0
         self.content: Counter[Row] = Counter()
@@ -72,9 +78,19 @@ class Continuous:
     def _open(self, name: str, spec: StateSpec, ttl: int) -> State:
         store = open_store(f"{self.folder.name}/{name}")
         room = None if self._cached is None else self._cache_room
-        state = State(spec, store, self._lookups, memory=self._memory, ttl=ttl, cache_room=room)
+        files = self._files.get(name, ())
+        state = State(
+            spec, store, self._lookups, files, memory=self._memory, ttl=ttl, cache_room=room
+        )
         self.states[name] = state
         return state
+
+    def restart(self) -> None:
+        """Go on from files, as another process would."""
+        self._files = {name: state.checkpoint() for name, state in self.states.items()}
+        watermarks = self.graph.watermarks()
+        self.graph = self._graph()
+        self.graph.go_on_at(watermarks)
 
     def _cache_room(self) -> int:
         return (self._cached or 0) - sum(each.cache_bytes for each in self.states.values())
@@ -197,6 +213,17 @@ class Continuous:
         bounded = Counter(rows_of(self.relation.to_arrow(engine="local")))
         missing, extra = bounded - self.content, self.content - bounded
         assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
+
+
+@contextmanager
+def hashes_alike() -> Iterator[None]:
+    """Keep four bits of the hashes by which keys are found in copies of files, so that many keys
+    have the same one.
+    """
+    filter_hashes = cached_file.filter_hashes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cached_file, "filter_hashes", lambda keys: filter_hashes(keys) & 15)
+        yield
 
 
 _OF_LATE = ["_key", "_epoch", "_watermark", "_added"]

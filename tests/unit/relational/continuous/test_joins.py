@@ -7,7 +7,12 @@ from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
 from pkray.relational.continuous.operators.joins import join_pairs
 from tests.effort import EFFORT
-from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
+from tests.unit.relational.continuous.histories import (
+    Continuous,
+    RandomHistory,
+    hashes_alike,
+    kinds_of,
+)
 
 KINDS = {
     "inner": "SELECT {both} FROM l JOIN r ON {on}",
@@ -76,13 +81,18 @@ def follows(text: str, seed: str) -> None:
         mode = "insert" if name in appends else "all"
         sources[name] = changelog(columns, primary_key=key, mode=mode, name=name)
         histories[name] = RandomHistory(rng, partial(row, value=value), keyed=key is not None)
-    run = Continuous(query(text, **sources), sources, parts=rng.choice([1, 3]), memory=16 << 10)
-    for sizes in ((3, 0), (0, 3), (1, 1), (10, 10), (7, 5), (2, 20)):
-        for name, size in zip("lr", sizes, strict=True):
-            if size:
-                sources[name].push(histories[name].epoch(size, inserts=name in appends))
-        run.run()
-        run.check()
+    parts, ttl = rng.choice([1, 3]), rng.choice(["0 ms", "1 h"])
+    run = Continuous(query(text, **sources), sources, parts=parts, memory=16 << 10, ttl=ttl)
+    restarts = rng.randrange(2, 5)
+    with hashes_alike():
+        for epoch, sizes in enumerate(((3, 0), (0, 3), (1, 1), (10, 10), (7, 5), (2, 20))):
+            if epoch == restarts:
+                run.restart()
+            for name, size in zip("lr", sizes, strict=True):
+                if size:
+                    sources[name].push(histories[name].epoch(size, inserts=name in appends))
+            run.run()
+            run.check()
 
 
 def joined(text: str, ttl: str = "0 ms", **keys: list[str] | None) -> Continuous:
@@ -198,6 +208,23 @@ def test_a_first_null_on_the_right_empties_not_in_until_it_goes() -> None:
     assert kinds_of(made) == [("-D", (1,))]
     made = run.push("r", [change("-D", None, 0), change("-D", 2, 0)])
     assert sorted(kinds_of(made), key=str) == [("+I", (1,)), ("+I", (None,))]
+
+
+def test_rows_leave_not_in_though_the_hashes_of_two_keys_are_alike() -> None:
+    sources = {
+        "l": changelog({"k": "BIGINT", "v": "BIGINT"}, primary_key=["k"], mode="all", name="l"),
+        "r": changelog({"w": "BIGINT"}, mode="all", name="r"),
+    }
+    text = "SELECT k FROM l WHERE v NOT IN (SELECT w FROM r)"
+    run = Continuous(query(text, **sources), sources, ttl="1 h")
+    sources["r"].push([{"w": 1, "_row_kind": "+I"}])
+    keys = [0, 2, 5, 9, 11, 13, 15, 16, 18, 20, 21, 22, 23, 24, 25, 27, 34, 37, 38]
+    run.push("l", [change("+I", key, 50) for key in keys])  # 0 and 9 have the same hash
+    run.restart()
+    moved = [change(kind, k, v) for k in (0, 5, 15, 22, 34) for kind, v in (("-U", 50), ("+U", 60))]
+    gone = [change("-D", 21, 50), change("-U", 16, 50), change("+U", 16, None)]
+    run.push("l", [*moved, *gone, change("+I", 36, None)])
+    assert sorted(run.content) == [(key,) for key in keys if key not in (16, 21)]
 
 
 def test_a_second_row_that_replaces_the_first_in_another_part_is_no_error() -> None:
