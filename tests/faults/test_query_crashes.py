@@ -18,6 +18,9 @@ QUERIES = {
     " FROM shop.orders GROUP BY v % 2",
     "bag": "SELECT v % 2 AS side FROM shop.orders",
     "paired": "SELECT a.k, a.v, b.v AS w FROM shop.orders a JOIN shop.orders b ON a.v = b.k",
+    "not in": "SELECT k FROM shop.orders WHERE v * 2 NOT IN (SELECT NULLIF(k, 4) FROM shop.orders)",
+    "not in, expiring": "SELECT /*+ STATE_TTL('a' = '1 h') */ a.k FROM shop.orders a WHERE a.v * 2"
+    " NOT IN (SELECT /*+ STATE_TTL('b' = '1 h') */ NULLIF(b.k, 4) FROM shop.orders b)",
 }
 EPOCHS = [
     ({1: 1, 2: 2, 3: 3}, []),
@@ -142,6 +145,7 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
         ("totals", "one worker", 6),
         ("totals", "two workers", 20),
         ("totals", "rescaled", 20),
+        ("not in, expiring", "two workers", 40),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in QUERIES
