@@ -27,6 +27,7 @@ from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
+from pkray.relational.plan.physical import completed, tells_twice
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import Environment, fresh_name, table_scan
 from pkray.relational.sources.source import Source
@@ -169,6 +170,13 @@ class Relation(Queried):
         except QueryError:  # a chain of hundreds of methods
             return "…"
 
+    @property
+    def _content_plan(self) -> Node:
+        """Give the plan with what its sources hold: changes that come twice count once."""
+        session = self.names.session
+        twice = session is not None and tells_twice(session.options)
+        return completed(self.plan) if twice else self.plan
+
     # Rows
 
     def to_batches(
@@ -197,7 +205,7 @@ class Relation(Queried):
         if engine == "spark":
             rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
             batches: Iterator[pa.RecordBatch] = rendering.to_batches(
-                running.prepare(running.pinned(self.plan, snapshot, tag, timestamp))
+                running.prepare(running.pinned(self._content_plan, snapshot, tag, timestamp))
             )
             return batches
         session = self.names.session
@@ -205,7 +213,8 @@ class Relation(Queried):
             memory = whole_number("memory", memory, 1, "a number of bytes")
         elif session is not None:
             memory = session.memory
-        return running.run(running.pinned(self.plan, snapshot, tag, timestamp), memory=memory)
+        bound = running.pinned(self._content_plan, snapshot, tag, timestamp)
+        return running.run(bound, memory=memory)
 
     def to_arrow(
         self,
@@ -286,7 +295,7 @@ class Relation(Queried):
             snapshot, tag, timestamp: as of `to_batches`; the tables are bound now.
         """
         rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
-        bound = running.pinned(self.plan, snapshot, tag, timestamp)
+        bound = running.pinned(self._content_plan, snapshot, tag, timestamp)
         return rendering.to_spark(running.prepare(bound), spark)
 
     def count(self) -> int:

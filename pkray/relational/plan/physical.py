@@ -204,6 +204,18 @@ def _normalized(scan: Scan) -> Node:
     return Calc(complete, _as_they_are(scan))
 
 
+def completed(plan: Node) -> Node:
+    """Have sources that give complete changes count once those that come twice."""
+
+    def complete(node: Node) -> Node:
+        if not isinstance(node, Scan) or node.source.mode != "all":
+            return node
+        source = node.source.completed()
+        return node if source is node.source else replace(node, source=source)
+
+    return plan.transform(complete)
+
+
 def to_logical(plan: Node) -> Node:
     """Take out again what `to_physical` put in: what is left runs bounded."""
     return plan.transform(_bounded)
@@ -211,7 +223,9 @@ def to_logical(plan: Node) -> Node:
 
 def _bounded(node: Node) -> Node:
     match node:
-        case Exchange() | Normalize() | RowKey() | Unique():
+        case Normalize():
+            return completed(node.input)
+        case Exchange() | RowKey() | Unique():
             return node.input
         case Aggregate():
             return without_slices(node)

@@ -27,6 +27,7 @@ _KINDS = {
     "all": SHORT,
 }
 _ADDING = ("+I", "+U")
+_BEFORE = "-U"
 _stamps = itertools.count()
 """Numbers the pushes to all changelogs of this process, in their order."""
 
@@ -36,12 +37,14 @@ class ChangelogSource(Source):
 
     Its content, which bounded queries read: in mode ``upsert`` the newest row of each key; else
     the rows as a multiset, in which a retraction takes away one equal row, and nothing where there
-    is none.
+    is none. Where changes may come twice it is the newest row of each key in every mode, and rows
+    before updates say nothing.
 
     Args:
         fields: the columns.
         primary_key: of mode ``upsert``.
         mode: which kinds of changes there may be: ``insert`` +I, ``upsert`` all but -U, ``all``.
+        repeats: whether changes may come twice.
 
     Attributes:
         epochs: what was pushed, with kinds.
@@ -58,6 +61,8 @@ class ChangelogSource(Source):
         primary_key: tuple[str, ...] = (),
         mode: Mode = "insert",
         watermark: Watermark | None = None,
+        *,
+        repeats: bool = False,
     ) -> None:
         if mode == "upsert" and not primary_key:
             raise OptionError(
@@ -73,6 +78,8 @@ class ChangelogSource(Source):
         self.stamps: list[int] = []
         self.is_finished = False
         self._fields = fields
+        self._repeats = repeats
+        self._completed: ChangelogSource | None = None
         self._content: tuple[int, pa.Table] | None = None
 
     def __repr__(self) -> str:
@@ -110,9 +117,20 @@ class ChangelogSource(Source):
             self.primary_key,
             self.mode,  # type: ignore[arg-type]
             self.watermark,
+            repeats=self._repeats,
         )
         earlier.epochs = self.epochs[:epochs]
         return earlier
+
+    def completed(self) -> ChangelogSource:
+        """Give the source as one whose changes may come twice."""
+        if self._repeats or not self.primary_key:
+            return self
+        if self._completed is None:
+            self._completed = self.up_to(0)
+            self._completed._repeats = True
+            self._completed.epochs = self.epochs
+        return self._completed
 
     def row_count(self) -> int:
         """Count the rows of its content."""
@@ -135,10 +153,13 @@ class ChangelogSource(Source):
         if not any(each.num_rows for each in self.epochs):
             return self._fields.arrow.empty_table()
         changes = pa.concat_tables(self.epochs).combine_chunks()
+        if self._repeats:
+            changes = changes.filter(pc.not_equal(changes.column(ROW_KIND), _BEFORE))
         adds = pc.is_in(changes.column(ROW_KIND), pa.array(_ADDING)).to_numpy()
-        by = self.primary_key if self.mode == "upsert" else self._fields.names
+        by_key = self._repeats or self.mode == "upsert"
+        by = self.primary_key if by_key else self._fields.names
         groups = _groups([changes.column(name) for name in by])
-        left = _newest(groups, adds) if self.mode == "upsert" else _unretracted(groups, adds)
+        left = _newest(groups, adds) if by_key else _unretracted(groups, adds)
         return changes.take(pa.array(left)).select(list(self._fields.names))
 
     def _changes(self, batch: object) -> pa.Table:

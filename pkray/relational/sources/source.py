@@ -75,6 +75,10 @@ class Source(Protocol):
         """
         return condition
 
+    def completed(self) -> Source:
+        """Give the source with content in which changes that came twice count once."""
+        return self
+
     def finds_by(self, columns: Sequence[str]) -> bool:
         """Whether rows are found by these columns at any snapshot that is read, without a scan."""
         return False

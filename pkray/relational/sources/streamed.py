@@ -87,6 +87,7 @@ class StreamedSource(Source):
         keeps: whether batches stay when no checkpoint needs them any more.
         feeder: of the process that has the stream; None in others.
         spool: of the query that reads it; None before it is one's.
+        repeats: as of `ChangelogSource`.
 
     Raises:
         OptionError: the name is none of a folder.
@@ -103,6 +104,7 @@ class StreamedSource(Source):
         keeps: bool = False,
         feeder: StreamFeeder | None = None,
         spool: Spool | None = None,
+        repeats: bool = False,
     ) -> None:
         check_chosen(name, "stream", OptionError)
         self.name = name
@@ -113,6 +115,7 @@ class StreamedSource(Source):
         self.feeder = feeder
         self.spool = spool
         self._fields = fields
+        self._repeats = repeats
 
     def __repr__(self) -> str:
         return f"StreamedSource({self.name!r}, {self.mode!r})"
@@ -124,7 +127,8 @@ class StreamedSource(Source):
         return hash(self._identity())
 
     def _identity(self) -> tuple[object, ...]:
-        return self.name, self._fields, self.mode, id(self.feeder), self.spool and self.spool.store
+        place = self.spool and self.spool.store
+        return self.name, self._fields, self.mode, id(self.feeder), place, self._repeats
 
     @property
     def fields(self) -> Fields:
@@ -144,11 +148,16 @@ class StreamedSource(Source):
             folder: of the query.
             begun: whose batches they are, should others feed a stream of this name there.
         """
-        made = self._with(Spool(folder.child(f"streams/{self.name}"), begun))
+        spool = Spool(folder.child(f"streams/{self.name}"), begun)
+        made = self._with(spool, repeats=self._repeats)
         made._describe()
         return made
 
-    def _with(self, spool: Spool) -> StreamedSource:
+    def completed(self) -> StreamedSource:
+        """Give the stream as one whose changes may come twice."""
+        return self._with(self.spool, repeats=True) if self.primary_key else self
+
+    def _with(self, spool: Spool | None, *, repeats: bool) -> StreamedSource:
         return StreamedSource(
             self.name,
             self._fields,
@@ -158,6 +167,7 @@ class StreamedSource(Source):
             keeps=self.keeps,
             feeder=self.feeder,
             spool=spool,
+            repeats=repeats,
         )
 
     def _describe(self) -> None:
@@ -203,6 +213,7 @@ class StreamedSource(Source):
             self.primary_key,
             self.mode,  # type: ignore[arg-type]
             self.watermark,
+            repeats=self._repeats,
         )
         for number in range(batches):
             batch = self.spool.batch(number) if self.spool and self.keeps else None

@@ -95,7 +95,8 @@ SETTINGS = {
             "table.exec.source.cdc-events-duplicate",
             BOOLEAN,
             "false",
-            "Whether sources may tell of a change more than once; by their keys it counts once.",
+            "Whether sources may tell of a change more than once; by their keys it counts once, "
+            "and rows before updates say nothing.",
         ),
         Setting(
             "table.exec.sink.not-null-enforcer",

@@ -44,6 +44,18 @@ def test_changes_that_are_told_twice_count_once_where_it_is_said(catalog, twice,
         assert changes(stream)[-1] == ("+I", 1, *expected)
 
 
+def test_an_update_that_is_told_twice_comes_out_once(catalog):
+    catalog.sql("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
+    source = pkray.relational.changelog(COLUMNS, primary_key=["k"], mode="all")
+    relation = catalog.sql("SELECT k, v FROM t").union(source, all=True)
+    told = [("+I", 1, 5), ("-U", 1, 5), ("+U", 1, 6)]
+    with relation.stream() as stream:
+        for kind, k, v in [*told, *told[1:]]:
+            source.push([{"_row_kind": kind, "k": k, "v": v}])
+        assert changes(stream) == [("+I", 1, 5), ("-U", 1, 5), ("+U", 1, 6)]
+    assert relation.to_arrow().to_pylist() == [{"k": 1, "v": 6}]
+
+
 def test_the_plan_of_such_a_source_says_that_it_is_completed(catalog):
     catalog.sql("SET 'table.exec.source.cdc-events-duplicate' = 'true'")
     source = pkray.relational.changelog(COLUMNS, primary_key=["k"], mode="all")

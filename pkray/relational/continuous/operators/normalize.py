@@ -13,22 +13,31 @@ from pkray.relational.continuous.operators.aggregates.groups import Groups, alig
 from pkray.relational.continuous.operators.replacement import replaced
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
-from pkray.relational.plan.nodes import Normalize
+from pkray.relational.plan.nodes import Normalize, Scan
+from pkray.schema.row_kind import UPDATE_BEFORE
 
 
 @operates(Normalize)
 class CompleteByKey(Operator):
-    """Keeps the row of each key: repeats vanish, updates and deletes get the row before."""
+    """Keeps the row of each key: repeats vanish, updates and deletes get the row before.
+
+    Of a source that tells the rows before updates, these are left out: one that comes again takes
+    no newer row away, and the row after it says all.
+    """
 
     def __init__(self, node: Normalize, context: Context) -> None:
         super().__init__(node, context)
         self._state = context.open_state(StateSpec(node.fields.arrow))
+        sources = [each.source for each in node.walk() if isinstance(each, Scan)]
+        self._tells_before = any(each.mode == "all" for each in sources)
 
     def key_bytes(self, place: int, changes: Changes, keys: Sequence[str]) -> pa.Array:
         return identified(changes.columns(keys), len(changes))
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
+        if self._tells_before:
+            changes = changes.where(changes.kinds != UPDATE_BEFORE)
         if not len(changes):
             return changes
         groups = Groups.from_changes(changes, self.node.keys, epoch)

@@ -43,6 +43,7 @@ class Continuous:
         parts: in so many calls each epoch is given to the graph.
         cached: bytes of rows that all states together keep in memory between epochs, to find them
             faster; None: they keep none.
+        twice: whether changes may come twice.
     """
 
     def __init__(
@@ -56,10 +57,12 @@ class Continuous:
         parts: int = 1,
         rows_of: RowsOf = no_rows,
         cached: int | None = None,
+        twice: bool = False,
     ) -> None:
         self.relation = relation
         self.sources = sources
         self.parts = parts
+        self.twice = twice
         self.folder = tempfile.TemporaryDirectory()
         limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
         self._lookups = LookupStore(f"{self.folder.name}/lookups", limits, clock=now_millis)
@@ -67,7 +70,8 @@ class Continuous:
         self._cached = cached
         self.states: dict[str, State] = {}
         self._files: dict[str, Sequence[DataFileMeta]] = {}
-        self.plan = to_physical(optimize(relation.plan), before=before, by_key=not before)
+        plan = optimize(relation.plan)
+        self.plan = to_physical(plan, before=before, by_key=not before, duplicates=twice)
         self._graph = lambda: Graph([self.plan], [before], self._open, ttl, rows_of=rows_of)
         self.graph = self._graph()
         self.fields = self.plan.fields
@@ -210,9 +214,12 @@ class Continuous:
 
     def check(self) -> None:
         """Compare the changes so far, replayed, with the bounded run over the sources' content."""
-        bounded = Counter(rows_of(self.relation.to_arrow(engine="local")))
+        bounded = Counter(rows_of(self._bounded()))
         missing, extra = bounded - self.content, self.content - bounded
         assert not missing + extra, f"missing {list(missing)[:5]}, extra {list(extra)[:5]}"
+
+    def _bounded(self) -> pa.Table:
+        return _ran(self.plan) if self.twice else self.relation.to_arrow(engine="local")
 
 
 @contextmanager

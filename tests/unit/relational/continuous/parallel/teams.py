@@ -26,6 +26,7 @@ class Workers:
     Args:
         memory: bytes that the states of each worker hold before they go to files.
         wrap: of the functions that open the shares of members, to fail them.
+        twice: whether changes may come twice.
     """
 
     def __init__(
@@ -36,13 +37,14 @@ class Workers:
         memory: int = 1 << 16,
         folder: str | None = None,
         wrap: Callable[[Share], Share] = lambda share: share,
+        twice: bool = False,
     ) -> None:
         self.relation = relation
         self._kept = tempfile.TemporaryDirectory()
         self.folder = folder or self._kept.name
         self._memory = memory
         self._wrap = wrap
-        self.plan = to_physical(optimize(relation.plan), before=True)
+        self.plan = to_physical(optimize(relation.plan), before=True, duplicates=twice)
         self.content: Counter[Row] = Counter()
         self.told: list[pa.RecordBatch] = []
         self.run = self._open(workers)
