@@ -378,8 +378,10 @@ class TableFeed(Feed):
         return chosen if chosen > after else newest
 
     def lag(self, position: int) -> tuple[int, float]:
-        """Say how far a position is behind: in snapshots, and in seconds."""
-        newest, position = self._told_of(self._table.at().snapshot), max(position, 0)
+        """Say how far a position is behind: in snapshots, and in seconds; by none of compactions
+        and the like that bring no changes."""
+        position = max(position, 0)
+        newest = self._told.last_change(position, self._told_of(self._table.at().snapshot))
         if newest <= position:
             return 0, 0.0
         snapshot = self._table.at(snapshot_id=position + 1).snapshot

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkray.changelog.planner import min_changelog_level
-from pkray.format.snapshot import APPEND, COMPACT, Snapshot
+from pkray.format.snapshot import ANALYZE, APPEND, COMPACT, Snapshot
 from pkray.metadata.live import live_files
 from pkray.table.table import Table
 
@@ -54,6 +54,27 @@ class ToldSnapshots:
                 return newest
             found = self._before(found)
         return self._newest
+
+    def last_change(self, after: int, until: int) -> int:
+        """Find the last snapshot between two that brings changes.
+
+        Args:
+            after: a snapshot that was read; it is the answer where none after it does.
+            until: the newest one that is told.
+        """
+        for number in range(until, max(after, until - _LOOKED_BACK), -1):
+            found = self._table.at(snapshot_id=number).snapshot
+            if found is None or self._brings_changes(found):
+                return number
+        return max(after, until - _LOOKED_BACK)
+
+    def _brings_changes(self, snapshot: Snapshot) -> bool:
+        if snapshot.commit_kind == COMPACT:
+            told = snapshot.changelog_manifest_list is not None
+            return bool(self._level) and told and snapshot.changelog_record_count != 0
+        return snapshot.commit_kind != ANALYZE and (
+            snapshot.commit_kind != APPEND or snapshot.delta_record_count != 0
+        )
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
         return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None

@@ -89,7 +89,7 @@ class QueryWorker:
         self._looked = 0.0
         self._run: Run | None = None
         self._tries = 0
-        self._lag: dict[str, Any] = {}
+        self._lag: tuple[dict[str, Any], dict[str, int]] = ({}, {})  # and the positions it was of
         self._stopping = threading.Event()
         self._keeping = threading.Event()
         self._moved = threading.Condition()
@@ -101,8 +101,23 @@ class QueryWorker:
 
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
-        state = {"state": self._state, "process": os.getpid(), "lag": self._lag}
+        state = {"state": self._state, "process": os.getpid(), "lag": self._lag_now()}
         return {**state, **failure_status(self._failure), **self._status}
+
+    def _lag_now(self) -> dict[str, Any]:
+        """Take what was read since off the lag that was last seen."""
+        lag, seen = self._lag
+        positions, left = self._status["sources"], {}
+        for name, found in lag.items():
+            before = max(seen.get(name, 0), 0)
+            behind = max(found["snapshots"] - positions.get(name, before) + before, 0)
+            left[name] = {"snapshots": behind, "seconds": found["seconds"] if behind else 0.0}
+        return left
+
+    def _measure(self, run: Run) -> None:
+        """See how far it is behind its sources."""
+        seen = dict(run.positions)
+        self._lag = run.feeds.lag(seen), seen
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""
@@ -167,7 +182,7 @@ class QueryWorker:
                 return 0.0
             run.checkpoint()
             with suppress(PkrayError):
-                self._lag = run.feeds.lag(run.positions)
+                self._measure(run)
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
         except Exception as error:
             if self._is_fenced(run, error):
@@ -252,7 +267,7 @@ class QueryWorker:
         try:
             if self._run is not None:
                 self._run.check_not_followed()
-                self._lag = self._run.feeds.lag(self._run.positions)
+                self._measure(self._run)
             if not self._on_look(self.status()):
                 self._stopping.set()
             if self._upgrades is not None:

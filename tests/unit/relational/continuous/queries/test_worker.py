@@ -76,3 +76,30 @@ def test_a_row_that_cannot_be_computed_stops_it_at_once():
     state, failures, left = state_after([EvaluationError("1 / 0"), EvaluationError("again")])
     assert (state, failures) == ("failed", ["1 / 0"])
     assert len(left) == 1
+
+
+class Behind(OneEpoch):
+    """A run that reads all that it is behind by in one epoch, and waits then."""
+
+    class feeds:  # noqa: N801 - stands for an attribute
+        @staticmethod
+        def lag(positions: dict[str, int]) -> dict[str, Any]:
+            return {"t": {"snapshots": 7 - positions["t"], "seconds": 3.0}}
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions = {"t": 5}
+
+    def step(self) -> bool:
+        moved, self.positions = self.positions != {"t": 7}, {"t": 7}
+        return moved
+
+    def status(self) -> dict[str, Any]:
+        return {"epoch": 0, "sources": dict(self.positions), "nodes": []}
+
+
+def test_what_was_read_is_no_lag_from_then_on():
+    worker = QueryWorker("q", Behind, Trigger(3600.0), lambda failure: failure)
+    assert worker.wait(lambda status: status["sources"] == {"t": 7}, 10)
+    assert worker.status()["lag"] == {"t": {"snapshots": 0, "seconds": 0.0}}
+    worker.stop()
