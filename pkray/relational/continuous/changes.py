@@ -137,10 +137,11 @@ def interleaved(fields: Fields, parts: Sequence[tuple[Changes, np.ndarray]]) -> 
 def netted(changes: Changes, key: Sequence[str] | None, order: Order = Order.KEPT) -> Changes:
     """Leave the net change of each key, or of each row where there is no key.
 
-    By key: the first row that is retracted and the last that is added; nothing where both are
-    equal. Without a key: as many equal rows as are left when additions and retractions cancel. What
-    is left keeps its kind, but that an addition after an update's retraction is +U. A key's
-    retraction stands right before its addition, where the last change of the key was.
+    By key: the first row that is retracted and the last that is added, as -U and +U, one right
+    after the other, where the last change of the key was; nothing where both are equal. What comes
+    alone is of the kind that the first change of its key has, what goes alone of the last one's.
+    Without a key: as many equal rows as are left when additions and retractions cancel, of their
+    kinds.
 
     Args:
         order: how the changes of a key follow one another.
@@ -191,20 +192,43 @@ def _netted_keys(changes: Changes, key: Sequence[str], order: Order) -> Changes:
     whole = codes(changes.rows.columns, len(changes)).of_row
     both = (before >= 0) & (after >= 0)
     unchanged = both & (whole[before] == whole[after])
-    kept = np.sort(np.flatnonzero(~unchanged))
-    places = np.concatenate([last[kept] * 2, last[kept] * 2 + 1])
+    kept = np.flatnonzero(~unchanged)
+    starts, ends, pair = first[kept], last[kept], both[kept]
     chosen = np.concatenate([before[kept], after[kept]])
-    there = chosen >= 0
-    sorted_places = np.argsort(places[there], kind="stable")
-    numbers = chosen[there][sorted_places]
-    result = changes.take(numbers)
-    kinds = result.kinds.copy()
-    paired = np.concatenate([both[kept], both[kept]])[there][sorted_places]
-    follows = np.flatnonzero(paired & result.adds)
-    kinds[follows] = np.where(
-        (kinds[follows - 1] == UPDATE_BEFORE) | (kinds[follows] == UPDATE_AFTER),
-        UPDATE_AFTER,
-        kinds[follows],
+    kinds = np.concatenate(
+        [
+            np.where(pair, UPDATE_BEFORE, changes.kinds[ends]),
+            np.where(pair, UPDATE_AFTER, changes.kinds[starts]),
+        ]
     )
-    kinds[follows - 1] = np.where(kinds[follows] == UPDATE_AFTER, UPDATE_BEFORE, kinds[follows - 1])
-    return replace(result, kinds=kinds)
+    there = np.flatnonzero(chosen >= 0)
+    places = np.concatenate([ends * 2, ends * 2 + 1])[there]
+    numbers = there[np.argsort(places, kind="stable")]
+    return Changes(take(changes.rows, chosen[numbers]), kinds[numbers].astype(np.int8))
+
+
+def updates(changes: Changes, key: Sequence[str]) -> Changes:
+    """Make -U and +U, one right after the other, of a row of a key that goes and one that comes.
+
+    Those that are one right after the other already stay so.
+
+    Args:
+        key: which rows have only once, so that of net changes at most one goes and one comes; what
+            changes more often stays as it is.
+    """
+    first = (changes.kinds == UPDATE_BEFORE) & np.append(changes.kinds[1:] == UPDATE_AFTER, False)
+    loose = ~(first | np.append(False, first[:-1]))
+    gone, come = np.flatnonzero(loose & ~changes.adds), np.flatnonzero(loose & changes.adds)
+    if not len(gone) or not len(come):
+        return changes
+    groups = codes(changes.columns(key), len(changes)).of_row
+    once = np.bincount(groups[gone], minlength=len(groups)) == 1
+    once &= np.bincount(groups[come], minlength=len(groups)) == 1
+    gone, come = gone[once[groups[gone]]], come[once[groups[come]]]
+    gone = gone[np.argsort(groups[gone])]
+    come = come[np.argsort(groups[come])]
+    kinds = changes.kinds.copy()
+    kinds[gone], kinds[come] = UPDATE_BEFORE, UPDATE_AFTER
+    places = np.arange(len(groups)) * 2
+    places[gone] = places[come] - 1
+    return Changes(changes.rows, kinds).take(np.argsort(places, kind="stable"))

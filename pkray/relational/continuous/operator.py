@@ -12,7 +12,8 @@ What holds for all of them:
   one right after the other; where only +U is wanted (``context.mode.before`` is false), -U may be
   left out. A result that did not change does not come out (unless state expires, where it is
   written again).
-- Of several changes of a key in one epoch only the net change need come out.
+- Of several changes of a key in one epoch only the net change need come out. What leaves the last
+  operator is netted, and a row that takes the place of its key's comes as -U and +U.
 - Costs follow the changes, not the rows that are kept; nothing loops over rows.
 """
 

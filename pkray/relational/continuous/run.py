@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pkray.errors import QueryFencedError
-from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
 from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
@@ -367,8 +367,7 @@ class Run:
 
     def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
         fields = self.plan.roots[place].fields
-        key, order = self.share.net_keys[place], self.share.orders[place]
-        net = netted(concatenated(fields, parts), key, order)
+        net = self.share.net(place, concatenated(fields, parts))
         if len(net):
             self._outlets[place].give(net, epoch)
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.continuous.changes import Changes, concatenated, netted
+from pkray.relational.continuous.changes import Changes, concatenated, netted, updates
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.ordering import (
     Arrivals,
@@ -47,7 +47,7 @@ class Ranking:
         start, end: numbers in the order, from 1, of the first and the last.
         newest_first: of rows that are equal in order the newest comes first, not the oldest.
         by_number: changes are told number by number: the row of each before and after; else rows
-            leave and enter.
+            leave and enter. So is the only row of a partition, which one takes from the other.
     """
 
     partition_by: tuple[str, ...]
@@ -62,15 +62,16 @@ def ranking(node: TopN | Deduplicate | Limit) -> Ranking:
     """Read a node as a ranking."""
     match node:
         case TopN():
-            by_number = node.rank_name is not None or node.start > 1
-            ends = max(node.start, 1), node.end
-            return Ranking(node.partition_by, node.order_by, *ends, by_number=by_number)
+            start, end = max(node.start, 1), node.end
+            by_number = node.rank_name is not None or start > 1 or end == 1
+            return Ranking(node.partition_by, node.order_by, start, end, by_number=by_number)
         case Deduplicate():
             return _deduplicated(node)
         case Limit():
             order = node.input.order_by if isinstance(node.input, Sort) else ()
             end = node.offset + (node.count or 0)
-            return Ranking((), order, node.offset + 1, end, by_number=node.offset > 0)
+            by_number = node.offset > 0 or end == 1
+            return Ranking((), order, node.offset + 1, end, by_number=by_number)
 
 
 def _deduplicated(node: Deduplicate) -> Ranking:
@@ -296,7 +297,7 @@ class Ranked(Operator):
         order = np.lexsort((numbers, enters, heads.partitions[rows]))
         kinds = np.where(enters[order], INSERT, DELETE).astype(np.int8)
         told = self._made(heads.rows, rows[order], kinds, numbers[order])
-        return _updated(told, self._key) if self._key else told
+        return updates(told, self._key) if self._key else told
 
     def _by_number(self, heads: _Heads) -> Changes:
         """Tell the rows that had a number and those that have it now, number by number."""
@@ -370,22 +371,6 @@ def _aggregate(node: Node, column: str) -> str:
             column = value.name
         (node,) = node.inputs
     return ""
-
-
-def _updated(changes: Changes, key: Sequence[str]) -> Changes:
-    """Make updates of a row that leaves and one of its key that enters."""
-    if changes.adds.all() or not changes.adds.any():
-        return changes
-    groups = codes(changes.columns(key), len(changes)).of_row
-    first, last = np.full(groups.max() + 1, -1), np.full(groups.max() + 1, -1)
-    first[groups[~changes.adds]] = np.flatnonzero(~changes.adds)
-    last[groups[changes.adds]] = np.flatnonzero(changes.adds)
-    both = (first >= 0) & (last >= 0)
-    kinds = changes.kinds.copy()
-    kinds[first[both]], kinds[last[both]] = UPDATE_BEFORE, UPDATE_AFTER
-    places = np.arange(len(groups)) * 2
-    places[first[both]] = places[last[both]] - 1
-    return Changes(changes.rows, kinds).take(np.argsort(places, kind="stable"))
 
 
 @operates(Limit)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.changes import Changes, Order, concatenated, netted
+from pkray.relational.continuous.changes import Changes, Order, concatenated, netted, updates
 from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.feeds.table_rows import TableRows
@@ -23,7 +23,7 @@ from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, Epo
 from pkray.relational.continuous.state.states import Files, States
 from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import Node, Normalize, Scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.table import TableSource
@@ -127,6 +127,7 @@ class Share:
         self.graph.go_on_at(assigned.watermarks)
         self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)
         self.net_keys = [_net_key(root) for root in plan.roots]
+        self._unique_keys = [best_key(root, unique_keys(root)) for root in plan.roots]
         self.orders = [
             _order(root, before=before)
             for root, before in zip(plan.roots, plan.before, strict=True)
@@ -166,6 +167,16 @@ class Share:
         made = self.graph.advance(epoch, is_last=record.is_last, idle=idle)
         yield self._given(made, results), epoch
         self.states.fit()
+
+    def net(self, place: int, changes: Changes) -> Changes:
+        """Leave the net changes of a root; a row that takes another one's key is an update.
+
+        Args:
+            changes: of all workers, and of all parts of an epoch that are given as one.
+        """
+        key, unique = self.net_keys[place], self._unique_keys[place]
+        net = netted(changes, key, self.orders[place])
+        return net if unique is None or unique == key else updates(net, unique)
 
     def _parts(self, record: EpochRecord) -> Iterator[dict[int, Changes] | None]:
         backfill = self.plan.backfill if record.number == 0 else None
@@ -281,7 +292,9 @@ def _united(fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None)
     """Join the net changes of several workers to net changes.
 
     Of a key that moved from one worker to another, one retracts the old row and another adds the
-    new one: retractions go first.
+    new one: retractions go first. Without a key rows cancel in any order.
     """
     joined = concatenated(fields, parts)
-    return netted(joined.take(np.argsort(joined.adds, kind="stable")), key)
+    if key is not None:
+        joined = joined.take(np.argsort(joined.adds, kind="stable"))
+    return netted(joined, key)
