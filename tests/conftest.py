@@ -146,6 +146,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return ByPlace(config, log)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def checked_batches() -> None:
+    """Has the local engine's nodes keep to their schemas, whatever a test asks for."""
+    from pkray.relational.local.engine import WATCHES
+    from tests.node_schemas import check
+
+    WATCHES.append(check)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """What tests of faults survived; here, as it is printed by the process that runs none."""
     reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.errors import OptionError, QueryError
 from pkray.relational.functions.time.now import at_instant
 from pkray.relational.optimizer import optimize
+from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import (
     Calc,
     Filter,
@@ -29,8 +30,16 @@ _TRIES = 10
 
 
 def prepare(plan: Node) -> Node:
-    """Make a bound plan ready to be run."""
-    return optimize(plan, bounded=True)
+    """Make a bound plan ready to be run; its columns keep their types.
+
+    The optimizer finds that some are never NULL; who runs the plan was told otherwise.
+    """
+    found = optimize(plan, bounded=True)
+    if found.fields == plan.fields:
+        return found
+    return Project(
+        found, tuple((each.name, ColumnRef(each.type, each.name)) for each in plan.fields)
+    )
 
 
 def run(plan: Node, **options: Any) -> Iterator[pa.RecordBatch]:

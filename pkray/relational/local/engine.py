@@ -31,10 +31,13 @@ Operator: TypeAlias = Callable[[Any, "Engine"], Iterator[pa.RecordBatch]]
 Skip: TypeAlias = Callable[[pa.RecordBatch, str], object]
 """Takes a batch of one row, and why it cannot be computed."""
 StepMaker: TypeAlias = Callable[[Any], Step | None]
+Watch: TypeAlias = Callable[[Node, pa.RecordBatch], object]
 Maker = TypeVar("Maker", bound=StepMaker)
 
 OPERATORS: dict[type[Node], Operator] = {}
 STEPS: dict[type[Node], StepMaker] = {}
+WATCHES: list[Watch] = []
+"""Called with each batch that comes out of a node. Tests check schemas by it; else it is empty."""
 
 
 def run(
@@ -104,7 +107,8 @@ class Engine:
 
     def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows in batches of its schema, none empty."""
-        return self._once(node) if id(node) in self.shared else self._computed(node)
+        found = self._once(node) if id(node) in self.shared else self._computed(node)
+        return _watched(node, found) if WATCHES else found
 
     def _once(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows, or give those that were."""
@@ -118,6 +122,7 @@ class Engine:
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
             if (step := maker(node)) is not None:
+                step = _watching(node, step) if WATCHES else step
                 steps.append(step if self.skip is None else _skipping(step, self.skip))
             (node,) = node.inputs
             if id(node) in self.shared:
@@ -146,6 +151,26 @@ class Engine:
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from cut(batch, self.batch_rows)
+
+
+def _watched(node: Node, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        _show(node, batch)
+        yield batch
+
+
+def _watching(node: Node, step: Step) -> Step:
+    def computed(rows: pa.RecordBatch) -> pa.RecordBatch:
+        made = step(rows)
+        _show(node, made)
+        return made
+
+    return computed
+
+
+def _show(node: Node, batch: pa.RecordBatch) -> None:
+    for watch in WATCHES:
+        watch(node, batch)
 
 
 def _skipping(step: Step, skip: Skip) -> Step:

@@ -14,6 +14,7 @@ from pkray.relational.plan.expressions import (
     UdfCall,
     conjuncts,
 )
+from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node
 from pkray.schema.types import DataType
 
@@ -48,7 +49,12 @@ def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
 
 def retyped(condition: Expression, node: Node) -> Expression:
     """Give columns the type that they have in a node: outer joins made them nullable above it."""
-    kinds: dict[str, DataType] = {each.name: each.type for each in node.fields}
+    return with_types(condition, node.fields)
+
+
+def with_types(condition: Expression, fields: Fields) -> Expression:
+    """Give columns the types that they have among some."""
+    kinds: dict[str, DataType] = {each.name: each.type for each in fields}
     refs = {
         part.name: ColumnRef(kinds[part.name], part.name)
         for part in condition.walk()

@@ -16,6 +16,7 @@ from pkray.relational.optimizer.expressions import (
     retyped,
     substitute,
 )
+from pkray.relational.optimizer.references import exact_references
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of, conjuncts
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import (
@@ -48,7 +49,7 @@ _FLOATS = ("FLOAT", "DOUBLE")
 
 def push_down(plan: Node) -> Node:
     """Move every condition as far down as it goes, and make keys of joins of equalities."""
-    return _push(plan, ())
+    return exact_references(_push(plan, ()))
 
 
 @singledispatch

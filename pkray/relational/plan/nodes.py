@@ -329,10 +329,18 @@ class IntervalJoin(_TwoInputs):
 
     @cached_property
     def fields(self) -> Fields:
-        plain = Join(
+        return self._plain.fields
+
+    @cached_property
+    def right_fields(self) -> Fields:
+        """Give the right side's columns under the names they have in the result."""
+        return self._plain.right_fields
+
+    @property
+    def _plain(self) -> Join:
+        return Join(
             self.left, self.right, self.kind, self.left_keys, self.right_keys, self.right_names
         )
-        return plain.fields
 
 
 @dataclass(frozen=True)
@@ -355,9 +363,13 @@ class TemporalJoin(_TwoInputs):
 
     @cached_property
     def fields(self) -> Fields:
-        right = _renamed(self.right.fields, self.right_names)
-        right = Fields(tuple(replace(column, is_rowtime=False) for column in right))
+        right = Fields(tuple(replace(column, is_rowtime=False) for column in self.right_fields))
         return self.left.fields + (_all_nullable(right) if self.kind is JoinKind.LEFT else right)
+
+    @cached_property
+    def right_fields(self) -> Fields:
+        """Give the right side's columns under the names they have in the result."""
+        return _renamed(self.right.fields, self.right_names)
 
 
 @dataclass(frozen=True)
