@@ -190,15 +190,12 @@ def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) ->
     further = () if escape is None else (binder.bind(escape),)
 
     def compare(pattern: exp.Expr) -> Expression:
-        return binder.resolve(name, (binder.bind(node.this), binder.bind(pattern), *further))
+        found = binder.resolve(name, (binder.bind(node.this), binder.bind(pattern), *further))
+        return negation(found) if node.args.get("negate") else found
 
     pattern = node.expression
-    found = (
-        _quantified(binder, compare, pattern)
-        if isinstance(pattern, exp.Any | exp.All)
-        else compare(pattern)
-    )
-    return negation(found) if node.args.get("negate") else found
+    quantified = isinstance(pattern, exp.Any | exp.All)
+    return _quantified(binder, compare, pattern) if quantified else compare(pattern)
 
 
 def _escape(binder: BaseBinder, node: exp.Expr) -> Expression:

@@ -214,6 +214,30 @@ def test_like_with_another_escape_a_column_as_pattern_and_any_case() -> None:
     assert values("x NOT LIKE 'a%'", columns) == [False, False, True, None]
 
 
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x NOT LIKE ALL ('a%', 'b%')", [False, False, True, None]),
+        ("NOT x LIKE ALL ('a%', 'b%')", [True, True, True, None]),
+        ("x NOT LIKE ANY ('a%', '%')", [False, True, True, None]),
+        ("x NOT LIKE SOME ('%', '%c')", [False, True, True, None]),
+        ("NOT x LIKE ANY ('a%', 'b%')", [False, False, True, None]),
+        ("x NOT ILIKE ALL ('A%', 'B%')", [False, False, True, None]),
+        ("x NOT ILIKE ANY ('A%', '%')", [False, True, True, None]),
+        ("x NOT LIKE ALL ('a%', NULL)", [False, None, None, None]),
+        ("x NOT LIKE ANY ('a%', NULL)", [None, True, True, None]),
+        ("x NOT LIKE ALL ('a/%', 'b%') ESCAPE '/'", [True, False, True, None]),
+        ("x NOT LIKE ALL ('a%')", [False, True, True, None]),
+    ],
+)
+def test_not_like_of_several_patterns_negates_each(
+    text: str, expected: list[Any], dialect: Dialect
+) -> None:
+    columns = {"x": ("STRING", ["abc", "bb", "xx", None])}
+    assert values(text, columns, dialect) == expected
+
+
 def test_flink_has_no_escape_by_default() -> None:
     columns = {"x": ("STRING", ["a\\b", "ab"])}
     assert values("x LIKE 'a\\%'", columns, FLINK) == [True, False]
