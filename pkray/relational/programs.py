@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.errors import EvaluationError
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.kernels import cast_can_fail, cast_kernel
@@ -155,7 +156,7 @@ class Program:
         if isinstance(expression, ColumnRef):
             return self._column(expression)
         if isinstance(expression, Literal):
-            return self._new(pa.scalar(expression.value, expression.type.arrow))
+            return self._new(constants.scalar(expression.value, expression.type.arrow))
         if isinstance(expression, Lambda):
             return self._new_step(self._lambda(expression))
         if isinstance(expression, Case):

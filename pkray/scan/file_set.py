@@ -44,6 +44,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType, Callable[[ManifestEntry], object]], ...]
     ("value_nulls", _COUNTS, attrgetter("file.value_stats.null_counts")),
     ("meta", _BYTES, lambda entry: msgspec.msgpack.encode(entry.file)),
 )
+_NAMES = [name for name, _, _ in _COLUMNS]
 
 
 class FileSet:
@@ -62,6 +63,11 @@ class FileSet:
     def from_entries(cls, entries: Iterable[ManifestEntry]) -> FileSet:
         """Make a set of the files that these entries add."""
         return cls(_table(list(entries)))
+
+    @classmethod
+    def empty(cls) -> FileSet:
+        """Make a set without files."""
+        return cls(pa.table([pa.nulls(0, kind) for _, kind, _ in _COLUMNS], names=_NAMES))
 
     def __len__(self) -> int:
         return self.table.num_rows
@@ -149,7 +155,7 @@ class FileSet:
 
 def _table(entries: Sequence[ManifestEntry]) -> pa.Table:
     arrays = [pa.array(map(value, entries), kind) for _, kind, value in _COLUMNS]
-    return pa.table(arrays, names=[name for name, _, _ in _COLUMNS])
+    return pa.table(arrays, names=_NAMES)
 
 
 def _one_chunk(column: pa.ChunkedArray) -> pa.Array:

@@ -16,7 +16,7 @@ from pkray.storage.object_store import ObjectStore
 CACHED_BYTES = 128 << 20
 """Kept in a process, some 2 KB a file."""
 
-_EMPTY = FileSet.from_entries(())
+_EMPTY = FileSet.empty()
 _Names = tuple[str, ...]
 _Marks = tuple[Hashable, ...]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.errors import InputError
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 SHORT = ("+I", "-U", "+U", "-D")
 
-_SHORT = pa.array(SHORT)
+_SHORT = constants.texts(SHORT)
 
 
 def parse(words: pa.Array | pa.ChunkedArray, column: str) -> pa.Array | pa.ChunkedArray:

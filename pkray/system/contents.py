@@ -175,7 +175,7 @@ def table_indexes(source: Source) -> pa.Table:
 
 def _live(source: Source) -> FileSet:
     if source.snapshot is None:
-        return FileSet.from_entries(())
+        return FileSet.empty()
     return file_sets.read(source.store, data_manifests(source.store, source.snapshot))
 
 

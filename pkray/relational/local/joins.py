@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 from pkray.errors import EvaluationError
 from pkray.relational.local.batches import (
@@ -40,6 +39,9 @@ from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.rows.python_values import row_text
 from pkray.storage.spill import SpilledBatches
+
+if TYPE_CHECKING:
+    from pyarrow import acero
 
 PROBE_ROWS = 1 << 20
 """Rows of the left side that are joined at once, unless the right side is large."""
@@ -585,6 +587,8 @@ def hash_join(
     right_columns: list[str],
 ) -> acero.Declaration:
     """Declare Arrow's hash join, with the smaller side in the hash table."""
+    from pyarrow import acero  # it imports pandas: not before something is joined
+
     left, right, left_keys, right_keys = _with_keys(sides, left, right)
     inputs = [
         acero.Declaration("table_source", acero.TableSourceNodeOptions(table))

@@ -36,7 +36,7 @@ _COMPARISONS = {
     "greater_equal": ">=",
 }
 _FLOATS = ("FLOAT", "DOUBLE")
-_ONE_ROW = pa.table({"one": [1]}).select([]).to_batches()[0]
+_ONE_ROW = pa.record_batch([pa.nulls(1)], ["none"]).select([])
 
 
 @dataclass(frozen=True)

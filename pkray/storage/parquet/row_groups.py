@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet.metadata import explained, read_footer
@@ -37,6 +36,8 @@ def may_hold(condition: pc.Expression, file: pa.NativeFile, schema: pa.Schema) -
     Raises:
         pa.ArrowException, NotImplementedError: the condition does not fit, see `UNFIT`.
     """
+    import pyarrow.dataset as ds  # it imports pandas: not before a read has a condition
+
     fragment = ds.ParquetFileFormat().make_fragment(file)
     return {group.id for group in fragment.subset(condition, schema).row_groups}
 

@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.relational.functions.numbers import decimals
 from pkray.schema.types import DataType
 
 Parsed: TypeAlias = "tuple[pa.Array, pa.Array | None]"
 _SPACES = "".join(map(chr, range(33))) + "\x7f"
-_NONE = pa.scalar(None, pa.string())
-_TRUE = pa.array(["t", "true", "y", "yes", "1"])
-_FALSE = pa.array(["f", "false", "n", "no", "0"])
+_NONE = constants.null(pa.string())
+_TRUE = constants.texts(["t", "true", "y", "yes", "1"])
+_FALSE = constants.texts(["f", "false", "n", "no", "0"])
 _PER_SECOND = {"s": 1, "ms": 1000, "us": 1_000_000, "ns": 1_000_000_000}
 _DATE = r"^(?P<sign>[+-]?)(?P<year>\d{4,7})(?:-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2})"
 _CLOCK = r"(?P<hour>\d{1,2}):(?P<minute>\d{1,2})(?::(?P<second>\d{1,2})(?:\.(?P<fraction>\d*))?)?"

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
@@ -51,7 +52,7 @@ text_function(
     "ascii", "ascii(text) -> INT", "Give the code of the first character; 0 for no text.", [text],
     _ascii, gives=INT,
 )  # fmt: skip
-_LETTERS = pa.array([chr(number) for number in range(256)] + [""])
+_LETTERS = constants.texts([chr(number) for number in range(256)] + [""])
 
 
 def _chr(call: Call, values: Sequence[Value], rows: int) -> Value:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
@@ -33,7 +34,7 @@ from pkray.schema.types import DataType
 
 TEXT = Family("text")
 
-_FAR = pa.scalar(2**31 - 1, pa.int64())
+_FAR = constants.scalar(2**31 - 1, pa.int64())
 
 
 def _found(texts: Value, wanted: Value, rows: int) -> Value:
@@ -53,7 +54,7 @@ def _found(texts: Value, wanted: Value, rows: int) -> Value:
     return per_constants([texts, wanted], [1], locate, pa.int32(), size)
 
 
-_NO_INT = pa.scalar(None, pa.int32())
+_NO_INT = constants.null(pa.int32())
 
 
 def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:

@@ -9,6 +9,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BYTES, INT, STRING, cast_to, is_null_literal
@@ -192,7 +193,7 @@ for _name, _where in (("lpad", "left"), ("rpad", "right")):
 
 # Parts
 
-_FAR = pa.scalar(2**31 - 1, pa.int64())
+_FAR = constants.scalar(2**31 - 1, pa.int64())
 
 
 def _substring(call: Call, values: Sequence[Value], rows: int) -> Value:

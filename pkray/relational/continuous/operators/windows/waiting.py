@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pkray import constants
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
@@ -18,7 +19,7 @@ TIME = "due"
 FIRST_ROWS, PAGE_ROWS = 1 << 10, 1 << 16
 """Rows that are read at a time: few at first, as often few are due."""
 _NEVER = 1 << 63
-_ALL = pa.array([b""], pa.binary())
+_ALL = constants.texts([""]).cast(pa.binary())
 """The one key of the state: its rows stand in the order of their row keys."""
 
 
