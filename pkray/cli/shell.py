@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from pkray import relational
 from pkray.cli.statements import Printer, run
 from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
 from pkray.extras import is_installed
+from pkray.relational.api.composing import in_dialect
+from pkray.relational.sql.statements.reading import ends_statement
 from pkray.table.catalog import Catalog
 
 _PROMPT = "pkray> "
@@ -97,9 +100,6 @@ class Shell:
 
 def is_whole(text: str, dialect: str) -> bool:
     """Whether text ends a statement: by a semicolon, or as a word that the shell knows."""
-    from pkray.relational.api.composing import in_dialect
-    from pkray.relational.sql.statements.reading import ends_statement
-
     bare = text.strip()
     if not bare or bare.lower() in (*_ENDS, "help", "\\h", "?"):
         return True
@@ -120,8 +120,6 @@ def completions(catalog: Catalog, before: str) -> Iterator[str]:
 
 
 def _candidates(catalog: Catalog, before: str) -> Iterator[str]:
-    from pkray.relational.api import func
-
     session = catalog.session
     for name in dict.fromkeys(_TABLES.findall(before)):
         with suppress(PkrayError):
@@ -134,7 +132,7 @@ def _candidates(catalog: Catalog, before: str) -> Iterator[str]:
             if table.startswith(here):
                 yield table.removeprefix(here)
     yield from KEYWORDS
-    yield from dir(func)
+    yield from dir(relational.func)
 
 
 def _terminal(catalog: Catalog) -> Callable[[str], str]:

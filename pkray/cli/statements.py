@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from pkray.cli import output
 from pkray.errors import OptionError
+from pkray.relational.statements.statement import Statement
 from pkray.rows.python_values import to_python_list
 from pkray.table.catalog import Catalog
 
@@ -19,8 +20,6 @@ def run(
     catalog: Catalog, statement: str, dialect: str, printer: Printer, *, continuous: bool
 ) -> None:
     """Run one statement and print what it gives."""
-    from pkray.relational.statements.statement import Statement
-
     made = catalog.sql(statement, dialect)
     if isinstance(made, Statement):
         if continuous:

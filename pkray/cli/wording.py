@@ -24,6 +24,14 @@ _OPTIONS = {
 """Options that have other names than the arguments in Python."""
 
 
+def said(error: Exception) -> str:
+    """Write what a command failed with."""
+    if isinstance(error, PkrayError):
+        return in_options(error)
+    is_plain = isinstance(error, OSError) or type(error).__module__.startswith("pyarrow.")
+    return str(error) if is_plain else f"{type(error).__name__}: {error} (--debug shows where)"
+
+
 def in_options(error: PkrayError) -> str:
     """Write the error's message with options in place of the arguments that it says it names."""
     message = str(error)

@@ -152,7 +152,7 @@ def rescale(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Spread the rows over another number of buckets; safe while others write, and to run again."""
+    """Spread the rows over another number of buckets; safe while others write or if repeated."""
     rewritten = 0
 
     def progress(done: int, of: int) -> None:

@@ -101,8 +101,7 @@ def delete(
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
 ) -> None:
-    """Delete rows in one commit: of some keys, which may bring their sequence.field, or those
-    that a filter finds."""
+    """Delete rows in one commit: of keys, which may bring their sequence.field, or of a filter."""
     target = catalog.load_table(table)
     keys = arguments.keys(key, target.schema, as_first=True) if key else None
     with output.waiting("deleting", target.write_stall_reason):

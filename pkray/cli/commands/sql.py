@@ -11,6 +11,8 @@ import typer
 from pkray.cli.shell import Shell
 from pkray.cli.statements import Printer, run
 from pkray.cli.warehouse import on_service
+from pkray.relational.api.composing import in_dialect
+from pkray.relational.sql.statements.reading import split_statements
 from pkray.table.catalog import Catalog
 
 Text = Annotated[
@@ -43,9 +45,6 @@ def sql(
     as_json: bool = False,
 ) -> None:
     """Run SQL; without any, a shell in which statements end with a semicolon."""
-    from pkray.relational.api.composing import in_dialect
-    from pkray.relational.sql.statements.reading import split_statements
-
     kind = in_dialect(dialect)
     printer = Printer(as_json=as_json, as_csv=csv)
     if functions:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
+from pkray import constants
 from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import IfExists, IfNotExists, Json, TableName
 from pkray.cli.summaries import described
@@ -82,7 +83,7 @@ def tables(
     as_json: Json = False,
 ) -> None:
     """List the tables."""
-    names = pa.array(catalog.list_tables(database), pa.string())
+    names = constants.texts(catalog.list_tables(database))
     output.table(pa.table({"table": names}), as_json)
 
 
@@ -144,7 +145,7 @@ def drop_database(
 @on_warehouse
 def list_databases(catalog: Catalog, as_json: Json = False) -> None:
     """List the databases."""
-    names = pa.array(catalog.list_databases(), pa.string())
+    names = constants.texts(catalog.list_databases())
     output.table(pa.table({"database": names}), as_json)
 
 

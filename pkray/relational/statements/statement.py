@@ -12,8 +12,6 @@ from pkray.relational import running
 from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.api.relation import of_query
-from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
@@ -101,6 +99,10 @@ class Statement:
             UnsupportedError: a node does not run continuously; or, with `strict`, is excepted from
                 the claim that results equal bounded ones.
         """
+        # What runs continuously is loaded when something does: most statements are done at once.
+        from pkray.relational.continuous.queries.options import QueryOptions
+        from pkray.relational.continuous.queries.verify import check_exact
+
         if strict:
             check_exact(self.sinks, self.dialect, ttl_of(self._catalog.session.options))
         options = QueryOptions(
