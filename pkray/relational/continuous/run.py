@@ -16,12 +16,13 @@ from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.continuous.parallel.peers import alone
 from pkray.relational.continuous.parallel.plan import RunnablePlan as RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share, assignments, summed
 from pkray.relational.continuous.parallel.team import Team
-from pkray.relational.continuous.queries.log import Checkpoint, EpochRecord, QueryLog
+from pkray.relational.continuous.queries.log import Checkpoint, Committed, EpochRecord, QueryLog
 from pkray.relational.continuous.state.states import States
 
 OpenTeam: TypeAlias = Callable[[int, int], Team]
@@ -399,7 +400,7 @@ class Run:
                 others=others,
                 late=self.late_counts(),
                 marks=self._marks,
-                results={each.name: each.last for each in self._outlets if each.last is not None},
+                results=self._results(),
             )
         )
         self._hold(self.positions)
@@ -408,6 +409,11 @@ class Run:
             self.plan.backfill.forget()
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
+
+    def _results(self) -> dict[str, Committed]:
+        """Say what was committed last to each table."""
+        tables = [each for each in self._outlets if isinstance(each, TableOutlet)]
+        return {each.name: each.last for each in tables if each.last is not None}
 
     def _hold(self, positions: Mapping[str, int]) -> None:
         if self._settings.reader is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 from sqlglot import exp
 
-from pkray import constants
+from pkray.constants import texts
 from pkray.errors import (
     DatabaseNotFoundError,
     QueryError,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pkray.table.table import Table
 
 _OURS = ("pkray", "paimon")
-DONE = pa.table({"result": constants.texts(["OK"])})
+DONE = pa.table({"result": texts(["OK"])})
 
 
 def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -> None:

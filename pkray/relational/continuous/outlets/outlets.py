@@ -15,7 +15,6 @@ from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.continuous.queries.log import Committed
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.changelog_modes import changelog_modes
@@ -102,13 +101,9 @@ class Outlet(ABC):
     Attributes:
         takes_parts: whether it takes an epoch in several parts, in which a key may change twice;
             otherwise it is given the net changes of the whole epoch.
-        name: of the table that it commits to; empty: it is none.
-        last: what it committed last; None: nothing.
     """
 
     takes_parts = False
-    name = ""
-    last: Committed | None = None
 
     @abstractmethod
     def give(self, changes: Changes, epoch: Epoch) -> None:

@@ -39,6 +39,10 @@ class TableOutlet(Outlet):
         commits: of the query.
         last: what the checkpoint says was committed last; None: nothing.
         replaces: whether the first epoch replaces the whole content of the table.
+
+    Attributes:
+        name: of the table.
+        last: what was committed last.
     """
 
     takes_parts = True
