@@ -572,8 +572,10 @@ class Relation(Queried):
         return Relation(star(exp.Table(this=identifier(name))), names)
 
     def hint(self, name: str, options: Mapping[str, str] | None = None) -> Relation:
-        """Add a hint: ``OPTIONS`` of a table's read; by alias or column ``STATE_TTL``, or
-        ``STATEFUL`` (``true``: joins keep the rows of the table, though they could look them up).
+        """Add a hint: ``OPTIONS`` of a table's read; by alias or column ``STATE_TTL``,
+        ``STATEFUL`` (``true``: joins keep the rows of the table, though they could look them up),
+        or ``UPDATES`` (``true``: functions with OVER that are ordered by event time give rows at
+        once, and change them as others come, instead of when the watermark passes them).
 
         ``LOOKUP`` names a lookup join's table in ``table``. It remembers rows that were looked up:
         of ``cache.max-rows`` keys, for ``cache.ttl`` (what changes in the table is looked up anew).

@@ -98,6 +98,7 @@ _TABLE_HINTS = {
     "STATE_TTL": {"table": "1 d"},
     "STATEFUL": {"table": "true"},
     "LOOKUP": {"table": "rates", "cache.max-rows": "10000"},
+    "UPDATES": {"table": "true"},
 }
 """The hints that name tables, each with options as they are written."""
 

@@ -268,13 +268,22 @@ def _averaged(
     (values,) = arguments
     none = counts == 0
     if pa.types.is_floating(values.type):
-        totals = _float_sums(frames, values)
-        return pa.array(totals / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
+        return averages(call, pa.array(_float_sums(frames, values)), counts)
     sums = Limbs.of(values).sums(frames)
     if call.type.root == "DECIMAL":
-        total = sums.decimals(call, values.type.scale, none)
-        return divide_decimals(total, counts, call.type.arrow)
-    whole_sums = np.asarray(sums.integers(call, none).fill_null(0))
+        return averages(call, sums.decimals(call, values.type.scale, none), counts)
+    return averages(call, sums.integers(call, none), counts)
+
+
+def averages(call: WindowCall, totals: pa.Array, counts: np.ndarray) -> pa.Array:
+    """Divide sums, of DOUBLE, DECIMAL(38, …) or BIGINT, by counts; NULL where these are 0."""
+    none = counts == 0
+    if pa.types.is_floating(totals.type):
+        quotients = np.asarray(totals.fill_null(0.0)) / np.maximum(counts, 1)
+        return pa.array(quotients, mask=none).cast(call.type.arrow)
+    if call.type.root == "DECIMAL":
+        return divide_decimals(totals, counts, call.type.arrow)
+    whole_sums = np.asarray(totals.fill_null(0))
     if call.function == "avg_truncating":
         quotients = np.sign(whole_sums) * (np.abs(whole_sums) // np.maximum(counts, 1))
         return pa.array(quotients, mask=none).cast(call.type.arrow)

@@ -173,7 +173,7 @@ def _key_of(node: Node) -> set[str] | None:
 
 def moves_rows(node: Node) -> bool:
     """Whether a key's new row may come before its old one goes."""
-    return isinstance(node, Over) or is_numbered(node)
+    return (isinstance(node, Over) and not node.waits) or is_numbered(node)
 
 
 def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
@@ -196,7 +196,8 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
         case Distinct():
             return INSERT if inputs[0] == INSERT else ALL
         case Over():
-            return INSERT if inputs[0] == INSERT and _looks_back(node) else ALL
+            in_order = node.waits or _looks_back(node)
+            return INSERT if inputs[0] == INSERT and in_order else ALL
         case Deduplicate():
             return _deduplicated(node, inputs[0])
         case Join() | IntervalJoin():

@@ -187,6 +187,7 @@ def _(node: Over) -> list[tuple[str, str]]:
         ("partitionBy", _names(node.partition_by)),
         ("orderBy", _order(node.order_by)),
         ("select", calls),
+        *([("emit", "at the watermark")] if node.waits else []),
     ]
 
 

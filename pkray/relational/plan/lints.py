@@ -78,12 +78,16 @@ def _undetermined(node: Node) -> Iterator[Lint]:
 
 def _rewriting(node: Node) -> Iterator[Lint]:
     match node:
-        case Over(partition_by=()) if any(call.function in _RANKINGS for _, call in node.calls):
+        case Over(partition_by=(), waits=False) if _ranks(node):
             yield Lint("rewrites", "ranks without a partition: one change can move every row")
         case TopN(partition_by=()) if node.rank_name:
             yield Lint("rewrites", f"one change can move up to {node.end} ranks")
         case Sort():
             yield Lint("rewrites", "an order over all rows has no meaning in a stream of changes")
+
+
+def _ranks(node: Over) -> bool:
+    return any(call.function in _RANKINGS for _, call in node.calls)
 
 
 def _inexact(node: Node) -> Iterator[Lint]:

@@ -420,11 +420,17 @@ class Window(_OneInput):
 
 @dataclass(frozen=True)
 class Over(_OneInput):
-    """Adds a column a window function, all over the same partitions and order."""
+    """Adds a column a window function, all over the same partitions and order.
+
+    Attributes:
+        waits: whether rows come when the watermark passes their time, by which they are ordered,
+            and do not change; else they come at once, and later rows may change them.
+    """
 
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
     calls: tuple[tuple[str, WindowCall], ...]
+    waits: bool = field(default=False, metadata={IF_SET: True})
 
     @cached_property
     def fields(self) -> Fields:

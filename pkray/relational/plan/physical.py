@@ -96,6 +96,8 @@ def _waits(node: Node) -> bool:
     match node:
         case Window() | IntervalJoin():
             return True
+        case Over():
+            return node.waits
         case TemporalJoin():
             return node.right_time is not None
         case Deduplicate(order_by=str() as column):

@@ -35,6 +35,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
+from pkray.relational.plan.over import History, history
 from pkray.relational.plan.source_sides import SourceSide, source_sides
 from pkray.relational.plan.windowing import is_windowed
 
@@ -86,7 +87,7 @@ def states(node: Node) -> tuple[State, ...]:
         case TemporalJoin():
             return _temporal(node)
         case Over():
-            return (State("overState", "ordered", node.partition_by, "rows"),)
+            return tuple(_over(node))
         case SetOperation() if not (node.kind is SetKind.UNION and node.all):
             name = f"{node.kind}State"
             return (State(name, "fold", node.fields.names, "distinct rows of both inputs"),)
@@ -182,6 +183,27 @@ def _deduplicate(node: Deduplicate) -> State:
     updating = change_kinds(node.input) - {"I"}
     shape = "ordered" if updating else "fold"
     return State("deduplicateState", shape, node.keys, "rows" if updating else "keys")
+
+
+def _over(node: Over) -> Iterator[State]:
+    if not node.waits:
+        yield State("overState", "ordered", node.partition_by, "rows")
+        return
+    kept = history(node.calls)
+    by_time = kept is not None and not kept.rows
+    cleaned_by = "watermark" if by_time else "ttl"
+    yield State("overState", "ordered", node.partition_by, _kept(node, kept), cleaned_by)
+    yield State("waitingState", "ordered", node.partition_by, "rows that wait", "watermark")
+
+
+def _kept(node: Over, kept: History | None) -> str:
+    if kept is None:
+        return "rows"
+    if kept.micros or not kept.rows:
+        return "rows that frames reach"
+    if kept.rows > 1:
+        return f"{kept.rows} rows a partition"
+    return "partitions" if node.partition_by else "one row"
 
 
 def _two_sided(node: Join | IntervalJoin, cleaned_by: str) -> tuple[State, ...]:

@@ -17,6 +17,7 @@ from pkray.relational.plan.nodes import (
     Join,
     JoinKind,
     Node,
+    Over,
     Project,
     TemporalJoin,
     TopN,
@@ -111,6 +112,8 @@ def judges_lateness(node: Node) -> bool:
             return True
         case TemporalJoin():
             return node.right_time is not None
+        case Over():
+            return node.waits
         case Deduplicate(order_by=str() as column, keep_first=True):
             return is_windowed(node) or node.input.fields[column].is_rowtime
     return is_windowed(node)

@@ -10,7 +10,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 from pkray.errors import QueryError
 
 MISPLACED_HINT = "a hint stands after SELECT or after the name of a table that is read"
-HINTS = ("STATE_TTL", "STATEFUL", "LOOKUP", "OPTIONS")
+HINTS = ("STATE_TTL", "STATEFUL", "LOOKUP", "UPDATES", "OPTIONS")
 
 
 def hint_options(hint: exp.Anonymous) -> dict[str, str]:

@@ -34,6 +34,7 @@ FAMILIES = (
     "unique",
     "windows.bounded",
     "windows.first_rows",
+    "windows.over_in_time",
     "windows.sessions",
     "windows.slice_aggregate",
     "windows.updated_windows",

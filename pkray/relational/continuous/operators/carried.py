@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,42 +12,14 @@ import pyarrow.compute as pc
 from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
 from pkray.relational.local.over import NUMBERINGS, computed_call
-from pkray.relational.plan.expressions import WindowCall
+from pkray.relational.plan.expressions import SortKey, WindowCall
+from pkray.relational.plan.over import goes_on, reach, reach_of
 
+_PARTITION = "$window"
+"""The column that tells partitions, or stretches of rows, apart."""
 _COUNTED = ("row_number", "dense_rank", "count")
 _SUMMED = ("sum", "sum_wrapping")
 _REPEATED = ("min", "max", "first_value", "first")
-"""Functions whose value so far can stand for the rows so far."""
-
-
-class Reach(NamedTuple):
-    """Count the rows before and after a row that its values depend on."""
-
-    before: int
-    after: int
-
-
-def reach(calls: Sequence[tuple[str, WindowCall]]) -> Reach | None:
-    """Find how far calls look; None: through the whole partition."""
-    each = [reach_of(call) for _, call in calls]
-    if any(one is None for one in each):
-        return None
-    known = [one for one in each if one is not None]
-    return Reach(
-        max((one.before for one in known), default=0), max((one.after for one in known), default=0)
-    )
-
-
-def reach_of(call: WindowCall) -> Reach | None:
-    """Find how far a call looks; None: through the whole partition."""
-    if call.function in ("lag", "lead"):
-        offset = int(call.parameters[0].value) if call.parameters else 1
-        ahead = offset if call.function == "lead" else -offset
-        return None if call.ignore_nulls else Reach(max(-ahead, 0), max(ahead, 0))
-    start, end = call.frame.start, call.frame.end
-    if call.function in NUMBERINGS or call.frame.unit != "rows" or start is None or end is None:
-        return None
-    return Reach(max(-int(start), 0), max(int(end), 0))
 
 
 def runs_on(calls: Sequence[tuple[str, WindowCall]]) -> bool:
@@ -59,14 +30,7 @@ def runs_on(calls: Sequence[tuple[str, WindowCall]]) -> bool:
 
 def _runs_on(call: WindowCall) -> bool:
     near = reach_of(call)
-    if near is not None:
-        return near.after == 0
-    if call.function in ("row_number", "rank", "dense_rank"):
-        return True
-    ignores = call.ignore_nulls or any(each.value is True for each in call.parameters)
-    until_now = call.frame.start is None and call.frame.end == 0
-    known = call.function in (*_COUNTED, *_SUMMED, *_REPEATED)
-    return until_now and known and not ignores and call.udf is None
+    return goes_on(call) if near is None else near.after == 0
 
 
 def sees_peers(call: WindowCall) -> bool:
@@ -94,7 +58,7 @@ class Carried:
     last: np.ndarray
     follows: np.ndarray
 
-    def value(self, call: WindowCall, kept: pa.Array, numbers: pa.Array) -> pa.Array:
+    def value(self, call: WindowCall, kept: pa.Array | None, numbers: pa.Array | None) -> pa.Array:
         """Compute a call; what comes of the few rows before means nothing.
 
         Args:
@@ -102,8 +66,9 @@ class Carried:
             numbers: the rows' numbers, likewise.
         """
         arguments = [self.table[name].combine_chunks() for name in call.arguments]
-        if reach_of(call) is not None:
+        if not goes_on(call):
             return self._computed(call, arguments)
+        assert kept is not None
         carry = kept.take(pa.array(self.last, mask=~self.follows))
         if call.function in _REPEATED:
             before = pa.array(self.is_before)
@@ -114,6 +79,7 @@ class Carried:
             own = self._computed(call, [pc.if_else(before, none, arguments[0])])
             return _sum(call, carry, own)
         if call.function == "rank":
+            assert numbers is not None
             carry = numbers.take(pa.array(self.last, mask=~self.follows))
         own = np.asarray(self._computed(call, arguments)).astype(np.int64)
         passed = own
@@ -125,6 +91,34 @@ class Carried:
 
     def _computed(self, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
         return computed_call(self.partitions, call, arguments)
+
+
+def carried_values(
+    rows: pa.RecordBatch,
+    partitions: np.ndarray,
+    is_before: np.ndarray,
+    order_by: Sequence[SortKey],
+    calls: Sequence[WindowCall],
+    kept: Sequence[pa.Array | None],
+) -> list[pa.Array]:
+    """Compute calls over rows of which the first of each partition came before.
+
+    Args:
+        rows: by partition and order.
+        partitions: int64, the number of each row's partition, ascending.
+        is_before: whether each row is one of those that came before.
+        calls: where one is a rank, the last one numbers the rows.
+        kept: of each call that goes on from the row before its values, a value a row; those of the
+            rows that came before count.
+    """
+    table = pa.table([*rows.columns, pa.array(partitions)], names=[*rows.schema.names, _PARTITION])
+    ends = np.searchsorted(partitions[is_before], partitions, side="right") - 1
+    last = np.append(np.flatnonzero(is_before), 0)[ends]
+    follows = np.zeros(len(partitions), bool)
+    if is_before.any():
+        follows = (ends >= 0) & (partitions[last] == partitions)
+    carried = Carried(Partitions(table, [_PARTITION], order_by), table, is_before, last, follows)
+    return [carried.value(call, own, kept[-1]) for call, own in zip(calls, kept, strict=True)]
 
 
 def _sum(call: WindowCall, carry: pa.Array, own: pa.Array) -> pa.Array:

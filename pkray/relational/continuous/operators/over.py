@@ -1,4 +1,4 @@
-"""Window functions: a value a row, computed from the rows around it.
+"""Window functions: a value a row, computed from the rows around it, which may still come.
 
 Rows are kept by partition, order and arrival. Where each function looks at so many rows before and
 after a row at most, those around each change are read (`Windowed`). Where functions go on from the
@@ -20,13 +20,7 @@ import pyarrow.compute as pc
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.carried import (
-    Carried,
-    reach,
-    reach_of,
-    runs_on,
-    sees_peers,
-)
+from pkray.relational.continuous.operators.carried import carried_values, runs_on, sees_peers
 from pkray.relational.continuous.operators.ordering import (
     ARRIVAL_BYTES,
     Arrivals,
@@ -44,6 +38,7 @@ from pkray.relational.local.keys import codes
 from pkray.relational.local.over import computed
 from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import BIGINT, Over
+from pkray.relational.plan.over import reach, reach_of
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 _STRETCH = 64
@@ -146,7 +141,7 @@ class _Windowed(Operator):
         return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
 
 
-@operates(Over, when=lambda node: not runs_on(node.calls))
+@operates(Over, when=lambda node: not node.waits and not runs_on(node.calls))
 class Windowed(_Windowed):
     """Adds window functions, computed again around changes, or over whole partitions."""
 
@@ -315,7 +310,7 @@ class Windowed(_Windowed):
         return computed(partitions, table, self.node.calls)
 
 
-@operates(Over, when=lambda node: runs_on(node.calls))
+@operates(Over, when=lambda node: not node.waits and runs_on(node.calls))
 class Running(_Windowed):
     """Adds window functions that go on from the row before: sums, counts and numbers so far.
 
@@ -408,21 +403,14 @@ class Running(_Windowed):
         """
         chosen = np.flatnonzero(items.is_there)
         rows = items.rows.take(pa.array(chosen)) if len(self._schema) else items.rows
-        windows, goes_on = items.windows[chosen], ~items.near[chosen]
-        table = pa.table([*rows.columns, pa.array(windows)], names=[*self._schema.names, _WINDOW])
-        ends = np.searchsorted(windows[goes_on], windows, side="right") - 1
-        last = np.append(np.flatnonzero(goes_on), 0)[ends]
-        follows = np.zeros(len(chosen), bool)
-        if goes_on.any():
-            follows = (ends >= 0) & (windows[last] == windows)
-        carried = Carried(
-            Partitions(table, [_WINDOW], self.node.order_by), table, goes_on, last, follows
+        return carried_values(
+            rows,
+            items.windows[chosen],
+            ~items.near[chosen],
+            self.node.order_by,
+            [call for _, call in self._calls],
+            [column.take(pa.array(chosen)) for column in kept],
         )
-        values = [column.take(pa.array(chosen)) for column in kept]
-        return [
-            carried.value(call, own, values[-1])
-            for (_, call), own in zip(self._calls, values, strict=True)
-        ]
 
 
 def _with_numbers(calls: Sequence[tuple[str, WindowCall]]) -> list[tuple[str, WindowCall]]:

@@ -27,6 +27,7 @@ from pkray.relational.plan.nodes import (
     IntervalJoin,
     JoinKind,
     Node,
+    Over,
     Project,
     Scan,
     SetKind,
@@ -127,6 +128,8 @@ def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> N
             return _until(rows, column, watermark)
         case Deduplicate(order_by=str() as column, keep_first=True) if not is_windowed(node):
             return _until(rows, column, watermark)
+        case Over():
+            return _until(rows, node.order_by[0].column, watermark)
     bounds = window_bounds(node.inputs[index]) if is_windowed(node) else None
     if bounds is None or bounds.window.early is not None:
         return rows

@@ -45,10 +45,11 @@ def table_hints(select: exp.Select) -> TableHints:
                 for alias, value in options.items():
                     ttl = _ttl(select, alias, value)
                     found.setdefault(alias, {})[call.name] = (("ttl", ttl),)
-            case "STATEFUL":
+            case "STATEFUL" | "UPDATES":
+                said = "keep" if call.name == "STATEFUL" else "updates"
                 for alias, value in options.items():
-                    keep = _boolean(select, alias, value)
-                    found.setdefault(alias, {})[call.name] = (("keep", keep),)
+                    is_so = _boolean(select, call.name, alias, value)
+                    found.setdefault(alias, {})[call.name] = ((said, is_so),)
             case "LOOKUP":
                 alias = _looked_up(select, options)
                 found.setdefault(alias, {})[call.name] = tuple(sorted(options.items()))
@@ -72,10 +73,10 @@ def _looked_up(select: exp.Select, options: dict[str, str]) -> str:
     return alias
 
 
-def _boolean(select: exp.Select, alias: str, value: str) -> str:
+def _boolean(select: exp.Select, hint: str, alias: str, value: str) -> str:
     if value.lower() not in ("true", "false"):
         raise QueryError(
-            f"hint STATEFUL of {alias} cannot be {value!r}: write 'true' or 'false'",
+            f"hint {hint} of {alias} cannot be {value!r}: write 'true' or 'false'",
             **position(select),
         )
     return value.lower()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -19,6 +19,7 @@ from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import BOOLEAN
 from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
+from pkray.relational.plan.over import is_in_time
 from pkray.relational.sql.binder.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.from_clause.joins import normalized
@@ -92,7 +93,8 @@ class OverBinder:
                 specs.setdefault(spec, []).append((name, call))
             self._columns[id(window)] = name
         for spec, calls in specs.items():
-            self.rows.node = Over(self.rows.node, spec.partition, spec.order, tuple(calls))
+            node = Over(self.rows.node, spec.partition, spec.order, tuple(calls))
+            self.rows.node = replace(node, waits=is_in_time(node))
 
     def replaced(self, node: exp.Expr) -> Expression | None:
         """Find the column for a function with OVER; None for any other node."""

@@ -55,6 +55,8 @@ EXISTS = (
     f"SELECT 1 FROM (SELECT * FROM {TUMBLE.format('b')}) r WHERE l.k = r.k AND l.window_start = "
     "r.window_start AND l.window_end = r.window_end)"
 )
+BY_K, IN_ORDER = "(PARTITION BY k ORDER BY at)", "(PARTITION BY k ORDER BY at, v)"
+RANGE = "RANGE BETWEEN INTERVAL '5' SECOND"
 QUERIES = {
     "tumble": f"SELECT k, {BOUNDS}, COUNT(*) AS n, SUM(v) AS s, MAX(v) AS m, "
     f"COUNT(DISTINCT v) AS d FROM {TUMBLE.format('a')} GROUP BY k, {BOUNDS}",
@@ -84,7 +86,35 @@ QUERIES = {
     "near full": f"SELECT a.k, a.v, a.at, b.v AS w, b.at AS bt {NEAR.format('FULL')}",
     "union": f"SELECT {BOUNDS}, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE both_, {SPAN})) "
     f"GROUP BY {BOUNDS}",
+    "sums so far": f"SELECT k, v, at, SUM(v) OVER {BY_K} AS s, AVG(v) OVER {BY_K} AS a, COUNT(*) "
+    f"OVER {BY_K} AS n, RANK() OVER {BY_K} AS r FROM a",
+    "rows so far": f"SELECT k, v, at, ROW_NUMBER() OVER {IN_ORDER} AS n, LAG(v, 2) OVER {IN_ORDER}"
+    f" AS u, AVG(v) OVER {IN_ORDER[:-1]} ROWS 2 PRECEDING) AS a FROM a",
+    "near rows": f"SELECT k, v, at, SUM(v) OVER {IN_ORDER[:-1]} ROWS BETWEEN 3 PRECEDING AND 1 "
+    "PRECEDING) AS s FROM a",
+    "near in time": f"SELECT k, v, at, SUM(v) OVER {BY_K[:-1]} {RANGE} PRECEDING AND CURRENT ROW) "
+    f"AS s, COUNT(*) OVER {BY_K[:-1]} {RANGE} PRECEDING AND INTERVAL '2' SECOND PRECEDING) AS n "
+    "FROM a",
+    "near either way": f"SELECT k, v, at, MAX(v) OVER {BY_K[:-1]} {RANGE} PRECEDING AND CURRENT "
+    f"ROW) AS m, SUM(v) OVER {BY_K} AS s FROM a",
+    "whole history": f"SELECT k, v, at, STDDEV_POP(v) OVER {BY_K} AS d, SUM(v) OVER {BY_K} AS s "
+    "FROM a",
+    "the row alone": f"SELECT k, v, at, SUM(v) OVER {IN_ORDER[:-1]} ROWS BETWEEN CURRENT ROW AND "
+    f"CURRENT ROW) AS s FROM a",
+    "newest": f"SELECT k, at, LAST_VALUE(v) OVER {IN_ORDER} AS v FROM a",
+    "without partitions": "SELECT v, at, SUM(v) OVER (ORDER BY at) AS s FROM both_",
+    "over windows": "SELECT k, rt, n, SUM(n) OVER (PARTITION BY k ORDER BY rt) AS s, LAG(n) OVER "
+    "(PARTITION BY k ORDER BY rt) AS u FROM fives",
+    "over rows of windows": "SELECT k, v, window_end, COUNT(*) OVER (PARTITION BY window_start, "
+    f"window_end, k ORDER BY at, v) AS n FROM {TUMBLE.format('a')}",
+    "one after another": f"SELECT s, at, COUNT(*) OVER (PARTITION BY s ORDER BY at) AS n FROM "
+    f"(SELECT at, SUM(v) OVER {BY_K} AS s FROM a)",
+    "numbered": f"SELECT k, at, s FROM (SELECT k, at, SUM(v) OVER {BY_K} AS s, ROW_NUMBER() OVER "
+    "(PARTITION BY k ORDER BY at, v) AS n FROM a) WHERE n <= 3",
+    "windows of sums": f"SELECT {BOUNDS}, SUM(s) AS s FROM TABLE(TUMBLE(TABLE sums, {SPAN})) "
+    f"GROUP BY {BOUNDS}",
 }
+SO_FAR = ("sums so far", "rows so far", "near in time", "near either way", "over windows")
 VERSIONS = (
     "SELECT a.k, a.v, a.at, r.v AS w FROM a {} JOIN rates FOR SYSTEM_TIME AS OF a.at AS r "
     "ON a.k = r.k"
@@ -95,6 +125,7 @@ VIEWS = {
     "fives": f"SELECT k, window_time AS rt, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE a, "
     f"DESCRIPTOR(at), INTERVAL '5' SECOND)) GROUP BY k, {BOUNDS}, window_time",
     "both_": "SELECT * FROM a UNION ALL SELECT * FROM b",
+    "sums": f"SELECT at, SUM(v) OVER {BY_K} AS s FROM a",
 }
 BASES = {
     "before 1970": datetime.datetime(1969, 12, 31, 23, 59, 20),
@@ -253,7 +284,9 @@ def test_what_came_in_time_and_has_passed_is_the_result(tmp_path, name, base, ki
     assert stream.check(stream.given) >= late
 
 
-@pytest.mark.parametrize("name", ["hop", "session", "cascade", "full", "near full", "greatest"])
+@pytest.mark.parametrize(
+    "name", ["hop", "session", "cascade", "full", "near full", "greatest", *SO_FAR]
+)
 def test_epochs_that_run_again_give_the_same(tmp_path, name):
     rng = seeded(name)
     stream = Stream(tmp_path, QUERIES[name], KINDS["local"], idle=1000)

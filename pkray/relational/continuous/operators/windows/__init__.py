@@ -7,5 +7,5 @@ two times. ``window_aggregate`` gives the groups of windows (``open_groups``,
 (``slice_sums``), ``updated_windows`` results that come early or change. ``sessions`` keeps the rows
 of open sessions (``spans``: of times that are near each other). ``held_windows`` keeps the rows of
 open windows, and ``bounded`` computes joins, top-n and deduplication of windows that are over;
-``first_rows`` keeps the first row of each key.
+``first_rows`` keeps the first row of each key, ``over_in_time`` computes OVER in the order of time.
 """

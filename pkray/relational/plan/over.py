@@ -1,0 +1,233 @@
+"""What window functions read of their partition, and when their rows can come.
+
+A call **looks back** where no row after a row (and those equal to it in order) changes its value.
+Where the order is event time and rows are only added, the values of such calls are known when the
+watermark passes a row: `is_in_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds
+from pkray.relational.plan.expressions import ColumnRef, WindowCall
+from pkray.relational.plan.nodes import (
+    Aggregate,
+    Deduplicate,
+    Distinct,
+    Exchange,
+    Expand,
+    Filter,
+    Hint,
+    Join,
+    Limit,
+    Node,
+    Over,
+    Project,
+    RowKey,
+    Scan,
+    SetKind,
+    SetOperation,
+    TemporalJoin,
+    TopN,
+    Unnest,
+    WatermarkAssign,
+    Window,
+    WindowKind,
+)
+from pkray.relational.plan.windowing import is_windowed, window_bounds
+
+UPDATES = "UPDATES"
+"""The hint on a table by which OVER gives its rows at once, and changes them as others come."""
+
+_NUMBERED = ("row_number", "rank", "dense_rank")
+_OF_PARTITIONS = ("percent_rank", "cume_dist", "ntile")
+_RUNNING = (
+    *("count", "sum", "sum_wrapping", "min", "max"),
+    *("first_value", "first"),
+)
+"""Functions whose value so far can stand for the rows so far."""
+_AVERAGES = ("avg", "avg_truncating")
+_NEWEST = ("last_value", "last")
+_LONGEST = 1 << 61
+"""Microseconds of a frame: longer than all time, and still to be added to a time."""
+
+
+class Reach(NamedTuple):
+    """Count the rows before and after a row that its values depend on."""
+
+    before: int
+    after: int
+
+
+def reach(calls: Iterable[tuple[str, WindowCall]]) -> Reach | None:
+    """Find how far calls look; None: through the whole partition."""
+    each = [reach_of(call) for _, call in calls]
+    known = [one for one in each if one is not None]
+    if len(known) < len(each):
+        return None
+    return Reach(
+        max((one.before for one in known), default=0), max((one.after for one in known), default=0)
+    )
+
+
+def reach_of(call: WindowCall) -> Reach | None:
+    """Find how far a call looks; None: through the whole partition."""
+    if call.function in ("lag", "lead"):
+        ahead = _ahead(call)
+        return None if call.ignore_nulls else Reach(max(-ahead, 0), max(ahead, 0))
+    start, end = call.frame.start, call.frame.end
+    if _is_numbering(call) or call.frame.unit != "rows" or start is None or end is None:
+        return None
+    return Reach(max(-int(start), 0), max(int(end), 0))
+
+
+def goes_on(call: WindowCall) -> bool:
+    """Whether a call looks through the whole partition, but its value and those of the rows from
+    there on follow from the value of the row before.
+    """
+    return call.function in _NUMBERED or (_is_until_now(call) and call.function in _RUNNING)
+
+
+def is_average_so_far(call: WindowCall) -> bool:
+    """Whether a call is the average of the rows so far: of their sum and count."""
+    return _is_until_now(call) and call.function in _AVERAGES
+
+
+def looks_back(call: WindowCall) -> bool:
+    """Whether no row that comes after a row, and after its equals in order, changes its value."""
+    if call.function in ("lag", "lead"):
+        return _ahead(call) <= 0
+    if _is_numbering(call):
+        return call.function in _NUMBERED
+    return call.frame.end is not None and call.frame.end <= 0
+
+
+class History(NamedTuple):
+    """What is kept of a partition for the rows that come: those that are the last, or near in time.
+
+    Attributes:
+        rows: how many of the last ones.
+        micros: for how long of event time.
+    """
+
+    rows: int
+    micros: int
+
+
+NOTHING = History(0, 0)
+
+
+def history(calls: Iterable[tuple[str, WindowCall]]) -> History | None:
+    """Find what calls that look back need of the rows so far; None: all of them."""
+    each = [_history_of(call) for _, call in calls]
+    known = [one for one in each if one is not None]
+    if len(known) < len(each):
+        return None
+    return History(
+        max((one.rows for one in known), default=0), max((one.micros for one in known), default=0)
+    )
+
+
+def _history_of(call: WindowCall) -> History | None:
+    near = reach_of(call)
+    if near is not None:
+        return History(near.before, 0)
+    if goes_on(call) or is_average_so_far(call):
+        return History(1, 0)
+    if _is_until_now(call) and call.function in _NEWEST:
+        return NOTHING
+    start = call.frame.start
+    framed = call.function not in ("lag", "lead") and not _is_numbering(call)
+    if framed and call.frame.unit == "range" and start is not None:
+        return History(0, min(max(-int(start), 0), _LONGEST))
+    return None
+
+
+def _ahead(call: WindowCall) -> int:
+    offset = int(call.parameters[0].value) if call.parameters else 1
+    return offset if call.function == "lead" else -offset
+
+
+def _is_numbering(call: WindowCall) -> bool:
+    return call.function in (*_NUMBERED, *_OF_PARTITIONS)
+
+
+def _is_until_now(call: WindowCall) -> bool:
+    """Whether a call is over all rows so far, NULLs among them."""
+    ignores = call.ignore_nulls or any(each.value is True for each in call.parameters)
+    until_now = call.frame.start is None and call.frame.end == 0
+    return until_now and not ignores and call.udf is None and not _is_numbering(call)
+
+
+def is_in_time(node: Over) -> bool:
+    """Whether the rows of a node can come when the watermark passes them, and stay as they are."""
+    if not node.order_by or node.order_by[0].descending:
+        return False
+    return (
+        all(looks_back(call) for _, call in node.calls)
+        and comes_in_time(node.input, node.order_by[0].column)
+        and change_kinds(node.input) == INSERT
+    )
+
+
+def comes_in_time(node: Node, column: str) -> bool:
+    """Whether a column is event time, and rows come before the watermark passes it.
+
+    Rows that an operator gives later, such as a regular join where the other side's row comes, keep
+    their time, which may be long past.
+    """
+    if column not in node.fields or not node.fields[column].is_rowtime:
+        return False
+    if is_windowed(node):
+        return isinstance(node, Aggregate | TopN | Join | Deduplicate) and _is_of_window(
+            node, column
+        )
+    match node:
+        case Scan():
+            return node.source.watermark is not None and node.source.watermark.column == column
+        case WatermarkAssign():
+            return node.time == column
+        case Window():
+            return _comes_in_window(node, column)
+        case Project():
+            value = dict(node.columns)[column]
+            return isinstance(value, ColumnRef) and comes_in_time(node.input, value.name)
+        case Hint():
+            return not asks_for_updates(node) and comes_in_time(node.input, column)
+        case SetOperation(kind=SetKind.UNION):
+            place = node.fields.names.index(column)
+            sides = ((each, each.fields.names[place]) for each in node.inputs)
+            return all(comes_in_time(*side) for side in sides)
+        case TemporalJoin():
+            of_left = node.right_time is None or column == node.left_time
+            return of_left and comes_in_time(node.left, column)
+        case Deduplicate(order_by=str() as time):
+            return column == time and comes_in_time(node.input, column)
+        case Over(waits=True):
+            return column == node.order_by[0].column
+        case Filter() | Exchange() | Expand() | Unnest() | RowKey() | Distinct() | Limit():
+            return comes_in_time(node.input, column)
+        case Deduplicate() | Over():
+            return comes_in_time(node.input, column)
+    return False
+
+
+def asks_for_updates(node: Hint) -> bool:
+    """Whether a hint asks for rows that come at once and change."""
+    return node.name.upper() == UPDATES and dict(node.options).get("updates") == "true"
+
+
+def _is_of_window(node: Node, column: str) -> bool:
+    """Whether a column is the last moment of windows, at which an operator within them gives."""
+    bounds = window_bounds(node)
+    if bounds is None or column not in bounds.time or bounds.window.is_updated:
+        return False
+    return comes_in_time(bounds.window.input, bounds.window.time)
+
+
+def _comes_in_window(node: Window, column: str) -> bool:
+    if column == node.names[2]:
+        return comes_in_time(node.input, node.time)
+    return node.kind is not WindowKind.SESSION and comes_in_time(node.input, column)
