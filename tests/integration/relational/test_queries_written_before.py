@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import tarfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ GAPS = ("windowed", "parted", "chained", "failed", *UPGRADES)
 """Some of their epochs change nothing, and commit nothing."""
 SUMS = ("summed", "sums_begun")
 """Their table sums by itself: it does not hold the rows of the query."""
+
+
+def often(names: Iterable[str], *usual: str) -> list[Any]:
+    """Leave databases to slow runs whose queries differ little, in what is tested, from others."""
+    return [name if name in usual else pytest.param(name, marks=pytest.mark.slow) for name in names]
 
 
 class Resuming:
@@ -236,7 +241,7 @@ def _click_on(before: Resuming) -> None:
     assert Counter(late.to_pylist()) == windows()[1]
 
 
-@pytest.mark.parametrize("db", ["killed", "sums_begun", "shared", "pair"])
+@pytest.mark.parametrize("db", often(("killed", "sums_begun", "shared", "pair"), "sums_begun"))
 def test_it_is_begun_by_its_statement_too(begin, db):
     before = begin(db)
     pair = (
@@ -255,7 +260,7 @@ def test_it_is_begun_by_its_statement_too(begin, db):
     before.check_commits()
 
 
-@pytest.mark.parametrize("db", ["begun", "sums_begun", "pair", "windowed"])
+@pytest.mark.parametrize("db", often(("begun", "sums_begun", "pair", "windowed"), "sums_begun"))
 def test_it_is_stopped_and_resumed_time_and_again(begin, db):
     before = begin(db)
     for _ in range(2):
@@ -293,7 +298,7 @@ def test_workers_that_were_three_become_two(begin):
 
 
 @pytest.mark.parametrize("end", ["accept", "rollback"])
-@pytest.mark.parametrize("db", [db for db in UPGRADES if db != "undone"])
+@pytest.mark.parametrize("db", often(UPGRADES[:-1], "warming", "decided", "upgraded"))
 def test_an_upgrade_that_was_begun_is_ended(begin, db, end):
     before = begin(db)
     before.resume()
@@ -307,14 +312,7 @@ def test_an_upgrade_that_was_begun_is_ended(begin, db, end):
     before.check_commits()
 
 
-@pytest.mark.parametrize(
-    "db",
-    [
-        *("warming", "upgraded", "undone"),
-        "decided",
-        "switched",
-    ],
-)
+@pytest.mark.parametrize("db", often(UPGRADES, "warming", "decided", "undone"))
 def test_an_upgrade_that_was_begun_is_rolled_back_before_the_query_goes_on(begin, db):
     before = begin(db)
     before.query.rollback()
@@ -418,7 +416,9 @@ def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(begin):
     before.check_commits()
 
 
-@pytest.mark.parametrize("db", CONTENT)
+@pytest.mark.parametrize(
+    "db", often(CONTENT, "killed", "saved", "decided", "upgraded", "pair", "streamed", "chained")
+)
 def test_it_is_dropped(begin, db):
     before = begin(db)
     names = [query.name for query in before.queries]
