@@ -354,7 +354,7 @@ class Life:
 
     def _fall_asleep(self) -> None:
         """Put the process of the query to sleep; another goes on with it, or begins it anew."""
-        if not self._savepoints and self._rng.random() < 0.5:
+        if not self._savepoints and self._rng.random() < 0.7:
             self._keep()
             self._run_epochs()
         self._count("sleeps")
@@ -365,7 +365,7 @@ class Life:
         self._is_disturbed = True
         self._note("asleep")
         ways: list[Callable[[], None]] = [self._resume, self._drop_and_begin]
-        self._rng.choice([*ways, *([self._go_back] if self._savepoints else [])])()
+        self._rng.choice([*ways, *([self._go_back] * 3 if self._savepoints else [])])()
         if self._rng.random() < 0.7:
             self._in_the_middle(self._wake)
             self._overtake(ahead)
@@ -492,6 +492,8 @@ class Life:
         self._counts[f"refused: {what.split()[0]}, {refused.kind}"] += 1
         self._note(f"(refused: {refused})")
         self._host.call("told")
+        if what == "settle" and refused.kind == "ServiceUnavailableError":
+            raise Fault(f"the query neither goes on nor says why: {refused}")
         if not self._is_disturbed and (what.split()[0], refused.kind) not in ALLOWED:
             raise Fault(f"{what} was refused: {refused}")
 
