@@ -1,0 +1,254 @@
+"""Lives by numbers: made at random, played, told as scripts, made shorter."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from tests.faults.lives import steps as s
+from tests.faults.lives.life import MAIN, READER, Life, Setting, Wrong, life_of
+from tests.faults.lives.machines import Fault
+from tests.faults.lives.plans import KINDS, A, Plan, Row
+
+STEPS = 14
+"""Of a life, without the three with which it begins."""
+_KEYS, _GROUPS, _VALUES, _PARTITIONS = 6, 3, 9, 2
+_BOUNDS = (100, 4, 7)
+
+
+def setting_of(rng: random.Random) -> Setting:
+    """Choose what a life begins with."""
+    producers = ("lookup", "none", "input", "full-compaction")
+    weights = (4, 4, 1, 1)
+    a, b, shown = rng.choices(producers, weights, k=3)
+    return Setting(
+        Plan(rng.choice([*KINDS])),
+        rng.choice(("plain", "parted", "moving")),
+        (a if a != "input" else "none", b if b != "input" else "none"),  # type: ignore[arg-type]
+        shown if shown != "full-compaction" else "lookup",  # type: ignore[arg-type]
+        rng.choice((1, 1, 1, 3)),
+        rng.choice((1, 2, 100)),
+        rng.choice(("changes", "changes", "changes", "available_now")),  # type: ignore[arg-type]
+        rng.random() < 0.3,
+        rng.random() < 0.3,
+    )
+
+
+class Chooser:
+    """Chooses the next step of a life."""
+
+    def __init__(self, rng: random.Random, life: Life) -> None:
+        self._rng = rng
+        self._life = life
+        self._names = 0
+
+    def first(self) -> Iterator[s.Step]:
+        """Give the steps with which a life begins."""
+        rng, plan = self._rng, self._life.setting.plan
+        if rng.random() < 0.8:
+            yield self._write()
+        if rng.random() < 0.5:
+            yield self._write()
+        yield s.Begin(MAIN, plan)
+        if rng.random() < 0.9:
+            yield s.Begin(READER)
+
+    def next(self) -> s.Step:
+        """Choose one that may happen now."""
+        while True:
+            step = self._choose()
+            if step.can(self._life):
+                return step
+
+    def _choose(self) -> s.Step:
+        rng = self._rng
+        makers, weights = zip(*self._weights().items(), strict=True)
+        step: s.Step = rng.choices(makers, weights)[0]()
+        if rng.random() < 0.3 and not isinstance(step, s.Wake | s.Kill | s.Sleep | s.Verify):
+            return s.Faulted(step, self._fault())
+        return step
+
+    def _fault(self) -> Fault:
+        rng = self._rng
+        if rng.random() < 0.55:
+            return Fault("kill", 1 + int(rng.expovariate(1 / 12)))
+        return Fault("sleep", 1 + int(rng.expovariate(1 / 60)))
+
+    def _weights(self) -> dict[Callable[[], s.Step], float]:
+        life = self._life
+        main, reader = life.jobs[MAIN], life.jobs[READER]
+        is_down = main.exists and not main.is_running
+        begins = not main.exists or bool(main.excuses)
+        return {
+            self._write: 8,
+            self._overwrite: 1,
+            lambda: s.DropPartition(self._source(), self._partition()): 0.5,
+            lambda: s.Compact(self._source()): 0.4,
+            lambda: s.Expire(self._source()): 1.2,
+            lambda: s.AddColumn(self._source(), "more"): 0.2,
+            lambda: s.DropAndAddColumn(self._source()): 0.15,
+            lambda: s.MakeAnew(self._source()): 0.25,
+            lambda: s.RollBackSource(self._source(), self._rng.randrange(9)): 0.25,
+            lambda: s.Kill(MAIN): 1,
+            lambda: s.Sleep(MAIN): 0.7,
+            s.Wake: 3 if life.sleepers else 0,
+            lambda: s.Stop(MAIN): 0.7,
+            lambda: s.Stop(READER): 0.3,
+            lambda: s.Resume(MAIN): 8 if is_down else 0,
+            lambda: s.Resume(READER): 6 if reader.exists and not reader.is_running else 0,
+            self._savepoint: 1.2,
+            self._go_back: 2 if main.savepoints else 0,
+            lambda: s.Drop(MAIN): 0.7 if not main.excuses else 3,
+            lambda: s.Drop(READER): 0.1 if not reader.excuses else 2,
+            self._begin: 8 if begins else 0.2,
+            lambda: s.Begin(READER): 4 if not reader.exists else 0,
+            lambda: s.Upgrade(MAIN, self._plan()): 0.8,
+            lambda: s.Accept(MAIN): 1.5 if main.older else 0,
+            lambda: s.RollBack(MAIN): 1.5 if main.older else 0,
+            lambda: s.Rescale(MAIN, self._rng.choice((1, 2, 3))): 0.4,
+            lambda: s.Copy(MAIN): 0.4,
+            lambda: s.Restore(MAIN, self._rng.choice(("", "checkpoints/", "epochs/"))): (
+                2 if main.copies else 0
+            ),
+            lambda: s.Remove(
+                MAIN, self._rng.choice(("checkpoints/", "epochs/", "wanted.json"))
+            ): 0.15,
+            lambda: s.Verify(MAIN): 1,
+        }
+
+    def _source(self) -> str:
+        plan = self._life.setting.plan
+        return self._rng.choice(plan.sources)
+
+    def _partition(self) -> int:
+        return self._rng.randrange(_PARTITIONS)
+
+    def _row(self) -> Row:
+        rng = self._rng
+        return (
+            rng.randrange(_KEYS),
+            rng.randrange(_GROUPS),
+            rng.randrange(_VALUES),
+            self._partition(),
+        )
+
+    def _rows(self, most: int) -> tuple[Row, ...]:
+        life = self._life
+        rows = [self._row() for _ in range(self._rng.randrange(1, most))]
+        key = life.sources[A].key
+        return tuple({key(row): row for row in rows}.values())
+
+    def _write(self) -> s.Step:
+        rng, name = self._rng, self._source()
+        source = self._life.sources[name]
+        there = sorted(source.rows.values(), key=repr)
+        gone = rng.sample(there, min(len(there), rng.choice((0, 0, 1, 2))))
+        rows = self._rows(5)
+        keys = {source.key(row) for row in rows}
+        return s.Write(name, rows, tuple(row for row in gone if source.key(row) not in keys))
+
+    def _overwrite(self) -> s.Step:
+        name = self._source()
+        if self._life.setting.layout == "parted" and self._rng.random() < 0.7:
+            partition = self._partition()
+            rows = tuple((k, g, v, partition) for k, g, v, _ in self._rows(4))
+            key = self._life.sources[name].key
+            return s.Overwrite(name, partition, tuple({key(row): row for row in rows}.values()))
+        return s.Overwrite(name, None, self._rows(5))
+
+    def _plan(self) -> Plan:
+        return Plan(self._life.setting.plan.kind, self._rng.choice(_BOUNDS))
+
+    def _savepoint(self) -> s.Step:
+        self._names += 1
+        return s.Savepoint(MAIN, f"s{self._names}")
+
+    def _go_back(self) -> s.Step:
+        return s.GoBack(MAIN, self._rng.choice([*self._life.main.savepoints]))
+
+    def _begin(self) -> s.Step:
+        main = self._life.main
+        plan = main.plan if self._rng.random() < 0.4 else self._plan()
+        return s.Begin(MAIN, plan, replace=main.exists or self._rng.random() < 0.5)
+
+
+@dataclass(frozen=True)
+class Script:
+    """A life that was lived."""
+
+    seed: int
+    setting: Setting
+    steps: tuple[s.Step, ...]
+    wrong: str = ""
+
+    def __str__(self) -> str:
+        lines = [f"seed {self.seed}: {self.setting}"]
+        lines += [f"    {number}. {step}" for number, step in enumerate(self.steps, 1)]
+        return "\n".join([*lines, f"  wrong: {self.wrong}"])
+
+    @property
+    def kind(self) -> str:
+        """What went wrong, without rows and numbers: tells failures apart."""
+        return kind_of(self.wrong)
+
+
+def kind_of(wrong: str) -> str:
+    said = re.sub(r"\[.*?\]|\{.*?\}|\(.*?\)", "…", wrong.split("; verify")[0])
+    return re.sub(r"\d+", "N", said)[:110]
+
+
+def live(seed: int, steps: int = STEPS) -> Script:
+    """Live the life of a number, until it ends or something is wrong."""
+    rng = random.Random(seed)
+    setting = setting_of(rng)
+    played: list[s.Step] = []
+    with life_of(setting) as life:
+        chooser = Chooser(rng, life)
+        wrong = ""
+        try:
+            for step in chooser.first():
+                played.append(step)
+                life.play(step)
+            for _ in range(steps):
+                played.append(chooser.next())
+                life.play(played[-1])
+            life.verify(life.main)
+        except Exception as error:
+            wrong = said(error)
+        return Script(seed, setting, tuple(played), wrong)
+
+
+def said(error: Exception) -> str:
+    return str(error) if isinstance(error, Wrong) else f"{type(error).__name__}: {error}"
+
+
+def play(setting: Setting, steps: Sequence[s.Step]) -> str:
+    """Play a script; give what was wrong, or nothing."""
+    with life_of(setting) as life:
+        try:
+            for step in steps:
+                life.play(step)
+            life.verify(life.main)
+        except Exception as error:
+            return said(error)
+    return ""
+
+
+def shorter(script: Script) -> Script:
+    """Leave out the steps without which it goes wrong in the same way."""
+    steps, wrong = list(script.steps), script.wrong
+    place = len(steps) - 1
+    while place >= 0:
+        fewer = steps[:place] + steps[place + 1 :]
+        found = play(script.setting, fewer)
+        if found and kind_of(found) == script.kind:
+            steps, wrong = fewer, found
+        elif isinstance(steps[place], s.Faulted):
+            plain = [*steps[:place], steps[place].step, *steps[place + 1 :]]
+            found = play(script.setting, plain)
+            if found and kind_of(found) == script.kind:
+                steps, wrong = plain, found
+        place -= 1
+    return Script(script.seed, script.setting, tuple(steps), wrong)
