@@ -88,6 +88,7 @@ class Job:
         table: of its result, and the name of the query.
         plan: None before it began.
         older: the plan that it had, from an upgrade until that is accepted.
+        former: the plan that it had before the step that is played.
         state: ``none``, ``running``, ``stopped``, ``gone`` with its process, ``asleep`` with it,
             ``failed``, ``dropped``.
         machine: which runs it.
@@ -101,6 +102,7 @@ class Job:
     table: str
     plan: Any = None
     older: Any = None
+    former: Any = None
     state: str = "none"
     machine: Machine | None = None
     histories: Histories = field(default_factory=dict)
@@ -209,23 +211,32 @@ class Life:
                 job.machine = None
                 job.state = "gone" if job.state == "running" else job.state
 
-    def _asleep(self, machine: Machine, pending: Outcome | None, what: str) -> None:
+    def _asleep(
+        self, machine: Machine, pending: Outcome | None, what: str, called: Job | None
+    ) -> None:
         """Take note that a machine sleeps."""
         if any(each.machine is machine for each in self.sleepers):
             return
         self.world.late += SILENCE
         jobs = [job for job in self.jobs.values() if job.machine is machine]
-        self.sleepers.append(Sleeper(machine, [j for j in jobs if j.is_running], pending, what))
+        slept = [job for job in jobs if job.is_running or job is called]
+        self.sleepers.append(Sleeper(machine, slept, pending, what))
         for job in jobs:
             job.machine = None
             job.state = "asleep" if job.state == "running" else job.state
 
-    def look_at(self, machine: Machine, pending: Outcome | None = None, what: str = "") -> None:
+    def look_at(
+        self,
+        machine: Machine,
+        pending: Outcome | None = None,
+        what: str = "",
+        called: Job | None = None,
+    ) -> None:
         """Take note of what became of a machine."""
         if machine.state == "dead":
             self._ended(machine)
         elif machine.state == "asleep":
-            self._asleep(machine, pending, what)
+            self._asleep(machine, pending, what, called)
 
     def arm(self, machine: Machine) -> None:
         """Have what is planned come to a machine."""
@@ -294,6 +305,7 @@ class Life:
         *,
         already: tuple[type[PkrayError], ...] = (),
         refuses: bool = False,
+        is_excused: bool = True,
         takes_over: bool = True,
         drives: bool = False,
     ) -> bool:
@@ -302,6 +314,7 @@ class Life:
         Args:
             already: errors that say, where it is done again, that it was done.
             refuses: whether it may be refused.
+            is_excused: whether it may be refused where the query cannot go on.
             takes_over: whether processes that slept are not in charge any more.
             drives: whether it waits for the query to go on.
 
@@ -313,7 +326,7 @@ class Life:
         outcome = machine.call(attempt, drives=drives)
         accepted: tuple[type[PkrayError], ...] = ()
         if not machine.is_awake:
-            self.look_at(machine, outcome, what)
+            self.look_at(machine, outcome, what, job)
             accepted = already
             outcome = self.machine_of(job).call(attempt, drives=drives)
         if takes_over:
@@ -325,7 +338,7 @@ class Life:
         if isinstance(error, accepted):
             return True
         self.refused.append(f"{what}: {type(error).__name__}: {error}")
-        if not refuses and not job.excuses:
+        if not refuses and not (is_excused and job.excuses):
             raise Wrong(f"{what} failed without a reason: {type(error).__name__}: {error}")
         return False
 
@@ -354,6 +367,7 @@ class Life:
         for job in self.jobs.values():
             if job.plan is not None:
                 self._check_snapshots(job)
+                job.former = None
         for job in self.jobs.values():
             if job.is_running and job.machine is not None and job.machine.is_awake:
                 self._check_running(job)
@@ -372,7 +386,7 @@ class Life:
         """Each snapshot is what some plan of the query gives at the positions that it names."""
         assert job.result is not None
         before = job.result.newest if job.result.seen else None
-        plans = [each for each in (job.plan, job.older) if each is not None]
+        plans = [each for each in (job.plan, job.older, job.former) if each is not None]
         for stamp, said, rows in job.result.new():
             positions = sources_of(said)
             if not positions:

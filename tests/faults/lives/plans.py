@@ -56,12 +56,14 @@ class Kind:
     Attributes:
         rows: computes the result of the rows of both sources that are below the bound.
         is_keyed: whether the result has a key of its own.
+        weight: how often lives have it; those with little state take least time.
     """
 
     sql: str
     columns: tuple[str, ...]
     rows: Callable[[list[Row], list[Row]], Iterable[Row]]
     is_keyed: bool = True
+    weight: float = 1.0
 
 
 def _totals(a: list[Row], b: list[Row]) -> Iterable[Row]:
@@ -89,12 +91,14 @@ KINDS: dict[str, Kind] = {
         f"SELECT k, p, g, v + 1 AS w FROM {A} WHERE v < {{bound}}",
         ("k", "p", "g", "w"),
         lambda a, b: [(k, p, g, v + 1) for k, g, v, p in a],
+        weight=2,
     ),
     "totals": Kind(
         f"SELECT g, COUNT(*) AS n, SUM(v) AS total, MAX(v) AS most FROM {A} WHERE v < {{bound}}"
         " GROUP BY g",
         ("g", "n", "total", "most"),
         _totals,
+        weight=2,
     ),
     "joined": Kind(
         f"SELECT a.k, a.p, b.k AS k2, b.p AS p2, a.v + b.v AS w FROM {_below(A)} a"
@@ -133,6 +137,7 @@ KINDS: dict[str, Kind] = {
         f" k, p) AS place FROM {A} WHERE v < {{bound}}) WHERE place <= 2",
         ("k", "p", "g", "v"),
         lambda a, b: [(k, p, g, v) for k, g, v, p in _tops(a, b)],
+        weight=0.5,
     ),
 }
 

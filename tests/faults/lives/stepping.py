@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import logging
 import os
@@ -19,6 +20,7 @@ import pkray.clock
 from pkray.relational.continuous.parallel import team
 from pkray.relational.continuous.queries import query, worker
 from pkray.relational.continuous.upgrades import upgrade
+from pkray.service import local_handle
 from tests.faults.faulty_store import Killed
 from tests.faults.lives.machines import Machine, World, this_machine
 
@@ -139,9 +141,16 @@ def stepping(worlds: Callable[[], World | None]) -> Iterator[None]:
         patch.setattr(query, "time", _Hurried(worlds))
         patch.setattr(os, "urandom", random.Random(time.time_ns()).randbytes)  # a call less
         patch.setattr(team.ThreadHandle, "_answer", _answered(team.ThreadHandle._answer))
+        patch.setattr(local_handle.Job, "start", _in_place)
         patch.setattr(threading, "excepthook", _unless_killed(threading.excepthook))
-        with _quiet():
+        with _quiet(), _rarely_collected():
             yield
+
+
+def _in_place(job: Any) -> None:
+    """Do a job of a service in the thread that asks for it: calls of a store keep their order."""
+    job.run()
+    job.end()
 
 
 def _answered(answer: Callable[..., None]) -> Callable[..., None]:
@@ -174,6 +183,17 @@ class _Hurried:
 
 def _unless_killed(hook: Callable[[Any], object]) -> Callable[[Any], object]:
     return lambda args: None if issubclass(args.exc_type, Killed) else hook(args)
+
+
+@contextlib.contextmanager
+def _rarely_collected() -> Iterator[None]:
+    """Within it, the garbage collector takes a tenth of the time less."""
+    before = gc.get_threshold()
+    gc.set_threshold(200_000, 50, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager

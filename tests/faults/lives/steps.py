@@ -174,7 +174,7 @@ class Begin(Step):
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
         plan = self._plan(life, job)
-        before, job.older = job.plan, job.older
+        before = job.plan
         is_there = job.exists
         is_new = not is_there or (self.replace and REPLACES)
         refuses = is_there and plan != job.plan and not is_new
@@ -190,17 +190,15 @@ class Begin(Step):
             )
 
         if is_new:
-            job.older = before  # until all of its snapshots were looked at
-            job.plan = plan
+            job.former, job.plan = before, plan
             job.runs += 1
         if not life.control(job, f"begin {job.table}", begin, refuses=refuses):
-            job.plan = before
+            job.plan, job.former = before, None
             return
         if refuses:
             raise Wrong(f"another plan took the place of the one of {job.table}")
         if is_new:
-            job.excuses = set()
-            job.savepoints = {}
+            job.excuses, job.savepoints, job.older = set(), {}, None
         job.state = "running"
 
     def _plan(self, life: Life, job: Job) -> Any:
@@ -262,7 +260,7 @@ class Savepoint(Step):
             f"savepoint {self.name} of {job.table}",
             lambda catalog: catalog.query(job.table).savepoint(self.name),
             already=(QueryExistsError,),
-            refuses=not job.is_running,
+            refuses=not job.is_running or not (job.result and job.result.seen),
             takes_over=False,
         )
         if done:
@@ -313,6 +311,7 @@ class Drop(Step):
             f"drop {job.table}",
             lambda catalog: catalog.query(job.table).drop(),
             already=(QueryNotFoundError,),
+            is_excused=False,
         )
         job.state = "dropped"
         job.excuses = set()
@@ -363,8 +362,7 @@ class Accept(Step):
             refuses=True,
         )
         life.settle()
-        life.check()
-        job.older = None
+        job.former, job.older = job.older, None
 
 
 @dataclass(frozen=True)
@@ -499,13 +497,16 @@ class Wake(Step):
         for job in over:
             if life.has_failure(job) and not failed[job.name]:
                 raise Wrong(f"a process that woke left a failure of {job.table}: {machine.met}")
-        if over and any(each is machine for each, _ in life.told[told:]):
+        names = [job.table for job in over]
+        if any(each is machine and said["query"] in names for each, said in life.told[told:]):
             raise Wrong(f"a process that woke called on_failure: {life.told[-1]}")
         for job in jobs:
             if job in over:
                 self._went_over(life, job, machine)
             elif job.state in ("asleep", "gone"):
-                job.state, job.machine = "running", machine
+                fenced = job.name in sleeper.overtaken and not runs_on(job, machine)
+                job.state = "gone" if fenced else "running"
+                job.machine = None if fenced else machine
         if not any(job.machine is machine for job in life.jobs.values()):
             life.zombies.append(machine)
 
