@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ from tests.faults.lives.books import (
     Result,
     Source,
     Stamp,
+    folder_of,
     folder_of_query,
     positions_in,
     snapshots_of,
@@ -95,6 +97,7 @@ class Job:
         histories: of the sources that it began with.
         excuses: why it may refuse to go on, and what it needs then: a savepoint of before, or a
             new beginning.
+        excused: where the sources were when that came; it need not notice before they go on.
         savepoints: plans by name.
     """
 
@@ -107,6 +110,7 @@ class Job:
     machine: Machine | None = None
     histories: Histories = field(default_factory=dict)
     excuses: set[str] = field(default_factory=set)
+    excused: Mapping[str, Any] = field(default_factory=dict)
     savepoints: dict[str, Any] = field(default_factory=dict)
     copies: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     result: Result | None = None
@@ -128,13 +132,15 @@ class Sleeper:
     Attributes:
         jobs: those that ran on it.
         pending: the call in the middle of which it fell asleep.
-        overtaken: whether others went on with its queries.
+        called: the query of that call.
+        overtaken: names of those with which others went on.
     """
 
     machine: Machine
     jobs: list[Job]
     pending: Outcome | None
     what: str
+    called: Job | None = None
     overtaken: set[str] = field(default_factory=set)
 
 
@@ -220,7 +226,7 @@ class Life:
         self.world.late += SILENCE
         jobs = [job for job in self.jobs.values() if job.machine is machine]
         slept = [job for job in jobs if job.is_running or job is called]
-        self.sleepers.append(Sleeper(machine, slept, pending, what))
+        self.sleepers.append(Sleeper(machine, slept, pending, what, called))
         for job in jobs:
             job.machine = None
             job.state = "asleep" if job.state == "running" else job.state
@@ -304,7 +310,7 @@ class Life:
         attempt: Callable[[pkray.Catalog], Any],
         *,
         already: tuple[type[PkrayError], ...] = (),
-        refuses: bool = False,
+        refuses: bool | Callable[[], bool] = False,
         is_excused: bool = True,
         takes_over: bool = True,
         drives: bool = False,
@@ -338,6 +344,7 @@ class Life:
         if isinstance(error, accepted):
             return True
         self.refused.append(f"{what}: {type(error).__name__}: {error}")
+        refuses = refuses() if callable(refuses) else refuses
         if not refuses and not (is_excused and job.excuses):
             raise Wrong(f"{what} failed without a reason: {type(error).__name__}: {error}")
         return False
@@ -382,6 +389,15 @@ class Life:
                 found[other.table] = other.result.history
         return {name: found[name] for name in job.plan.sources}
 
+    def places(self, job: Job) -> dict[str, Any]:
+        """Give the newest snapshots of the sources of a query."""
+        return {name: snapshots_of(self.world, name)[-1:] for name in job.plan.sources}
+
+    def excuse(self, job: Job, why: str) -> None:
+        """Have a query refuse to go on."""
+        job.excuses.add(why)
+        job.excused = self.places(job)
+
     def _check_snapshots(self, job: Job) -> None:
         """Each snapshot is what some plan of the query gives at the positions that it names."""
         assert job.result is not None
@@ -425,6 +441,9 @@ class Life:
                 raise Wrong(f"{job.table} failed without a reason: {status['failure']}")
             self.refused.append(f"{job.table}: {status['failure']}")
             return
+        if status["state"] == "stopped" and job.excuses:  # failed, and upgraded where it stood
+            job.state = "stopped"
+            return
         wanted = "ended" if self._trigger(job) == "available_now" else "running"
         if status["state"] != wanted:
             raise Wrong(f"{job.table} is {status['state']}, and should be {wanted}")
@@ -432,11 +451,12 @@ class Life:
         rows = job.result.newest
         now = self.histories(job)
         held = positions_in(now, positions)
-        if held is None and job.excuses:  # it has not noticed yet
-            held = positions_in(job.histories, positions)
-        if held is None:
+        expected = job.plan.result(held) if held is not None else None
+        if rows != expected and job.excuses and job.excused == self.places(job):
+            held = positions_in(job.histories, positions)  # it need not have noticed
+            expected = job.plan.result(held) if held is not None else None
+        if expected is None:
             raise Wrong(f"{job.table} is at {positions}, which its sources never were at")
-        expected = job.plan.result(held)
         if rows != expected:
             raise Wrong(
                 f"{job.table} is wrong at {positions}: {_differ(rows, expected)}; verify: "
@@ -447,6 +467,19 @@ class Life:
             raise Wrong(f"{job.table} has not read everything: it is at {positions}")
         if not job.excuses:
             job.histories = now
+            self._check_holds(job, positions)
+
+    def _check_holds(self, job: Job, positions: Mapping[str, int]) -> None:
+        """What the query has still to read does not expire."""
+        said = json.loads(self.world.files[f"{folder_of_query(job.table)}query.json"].data)
+        reader = said.get("reader") or f"query-{job.table}@{said['incarnation']}"
+        for name, at in positions.items():
+            file = self.world.files.get(f"{folder_of(name)}consumer/consumer-{reader}")
+            if file is None:
+                raise Wrong(f"{name} is not held for {job.table}, which is at {positions}")
+            following = json.loads(file.data)["nextSnapshot"]
+            if following > at + 1:
+                raise Wrong(f"{name} is held from {following} on for {job.table} at {positions}")
 
     def _tells_all(self, job: Job) -> bool:
         """Whether the sources' changelogs tell of every snapshot at once."""

@@ -36,6 +36,10 @@ def setting_of(rng: random.Random) -> Setting:
     )
 
 
+LEFT_OUT: set[str] = set()
+"""What lives do without: ``moves`` of keys to other partitions, ``overwrites`` of sources."""
+
+
 class Chooser:
     """Chooses the next step of a life."""
 
@@ -59,8 +63,13 @@ class Chooser:
         """Choose one that may happen now."""
         while True:
             step = self._choose()
-            if step.can(self._life):
+            if step.can(self._life) and not self._is_left_out(step):
                 return step
+
+    @staticmethod
+    def _is_left_out(step: s.Step) -> bool:
+        inner = step.step if isinstance(step, s.Faulted) else step
+        return "overwrites" in LEFT_OUT and isinstance(inner, s.Overwrite | s.DropPartition)
 
     def _choose(self) -> s.Step:
         rng = self._rng
@@ -146,6 +155,8 @@ class Chooser:
         there = sorted(source.rows.values(), key=repr)
         gone = rng.sample(there, min(len(there), rng.choice((0, 0, 1, 2))))
         rows = self._rows(5)
+        if "moves" in LEFT_OUT and source.layout == "moving":
+            rows = tuple((k, g, v, k % _PARTITIONS) for k, g, v, _ in rows)
         keys = {source.key(row) for row in rows}
         return s.Write(name, rows, tuple(row for row in gone if source.key(row) not in keys))
 

@@ -8,7 +8,7 @@ import time
 from collections import defaultdict
 
 from tests.faults.lives.life import stage
-from tests.faults.lives.random_lives import live, shorter
+from tests.faults.lives.random_lives import LEFT_OUT, live, shorter
 
 HANGS_SECONDS = 300
 
@@ -20,7 +20,9 @@ def main() -> int:
     parser.add_argument("last", type=int)
     parser.add_argument("--shown", type=int, default=1, help="failures of a kind that are printed")
     parser.add_argument("--whole", action="store_true", help="print them as they were")
+    parser.add_argument("--without", nargs="*", default=[], help="moves, overwrites")
     said = parser.parse_args()
+    LEFT_OUT.update(said.without)
     kinds: dict[str, list[int]] = defaultdict(list)
     begun, busy, steps = time.monotonic(), time.process_time(), 0
     with stage():

@@ -151,7 +151,7 @@ class RollBackSource(Step):
 def _excuse(life: Life, source: str, why: str) -> None:
     for job in life.jobs.values():
         if job.exists and source in job.plan.sources:
-            job.excuses.add(why)
+            life.excuse(job, why)
 
 
 # -- what happens to queries --
@@ -260,7 +260,7 @@ class Savepoint(Step):
             f"savepoint {self.name} of {job.table}",
             lambda catalog: catalog.query(job.table).savepoint(self.name),
             already=(QueryExistsError,),
-            refuses=not job.is_running or not (job.result and job.result.seen),
+            refuses=lambda: not job.is_running or not (job.result and job.result.seen),
             takes_over=False,
         )
         if done:
@@ -294,7 +294,7 @@ class GoBack(Step):
             return
         job.state = "running"
         for each in readers:
-            each.excuses.add("its source went back")
+            life.excuse(each, "its source went back")
 
 
 @dataclass(frozen=True)
@@ -389,6 +389,8 @@ class RollBack(Step):
         )
         if not done:
             job.plan, job.older = newer, job.plan
+            return
+        job.former, job.older = newer, None
 
 
 @dataclass(frozen=True)
@@ -501,27 +503,17 @@ class Wake(Step):
         if any(each is machine and said["query"] in names for each, said in life.told[told:]):
             raise Wrong(f"a process that woke called on_failure: {life.told[-1]}")
         for job in jobs:
-            if job in over:
-                self._went_over(life, job, machine)
-            elif job.state in ("asleep", "gone"):
-                fenced = job.name in sleeper.overtaken and not runs_on(job, machine)
-                job.state = "gone" if fenced else "running"
-                job.machine = None if fenced else machine
+            took_over = job is sleeper.called and runs_on(job, machine)
+            if took_over or (job.name not in sleeper.overtaken and job.state == "asleep"):
+                job.state, job.machine = "running", machine
+            elif job in over and job.is_running and job.machine is not None:
+                stepping.settle(job.machine)
+                if life._trigger(job) == "changes" and not runs_on(job, job.machine):
+                    raise Wrong(f"a process that woke ended {job.table}: {machine.met}")
+            elif job.state == "asleep":
+                job.state = "gone"
         if not any(job.machine is machine for job in life.jobs.values()):
             life.zombies.append(machine)
-
-    def _went_over(self, life: Life, job: Job, machine: Machine) -> None:
-        """Find where a query runs now: what woke may have been about to resume it."""
-        if not job.is_running or job.machine is None:
-            return
-        stepping.settle(job.machine)
-        if runs_on(job, job.machine) or life._trigger(job) == "available_now":
-            return
-        if not runs_on(job, machine):
-            raise Wrong(
-                f"a process that woke ended {job.table}, and does not run it: {machine.met}"
-            )
-        job.machine = machine
 
 
 def runs_on(job: Job, machine: Machine) -> bool:
@@ -561,7 +553,7 @@ class Restore(Step):
         copy = {path: file for path, file in job.copies["copy"].items() if path.startswith(folder)}
         life.world.replace(folder, copy)
         if before != copy:
-            job.excuses.add("its folder is an older one")
+            life.excuse(job, "its folder is an older one")
 
 
 @dataclass(frozen=True)
@@ -579,7 +571,7 @@ class Remove(Step):
         job = life.jobs[self.job]
         life.world.replace(folder_of_query(job.table) + self.part, {})
         if self.part != "wanted.json":
-            job.excuses.add("a part of its folder is lost")
+            life.excuse(job, "a part of its folder is lost")
 
 
 __all__ = [name for name, each in list(globals().items()) if isinstance(each, type)]
