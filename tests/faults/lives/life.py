@@ -17,8 +17,8 @@ import pkray
 from pkray.errors import PkrayError
 from pkray.relational import Relation
 from pkray.relational.continuous.queries import materializing
+from pkray.relational.continuous.queries import options as options_module
 from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.statements import statement
 from tests.faults.lives import stepping
 from tests.faults.lives.books import (
     Histories,
@@ -544,7 +544,7 @@ def life_of(setting: Setting) -> Iterator[Life]:
     options = partial(QueryOptions, checkpoint_epochs=setting.checkpoint_epochs)
     try:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (materializing, statement):
+            for module in (materializing, options_module):
                 patch.setattr(module, "QueryOptions", options)
             yield life
     finally:
