@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pkray.changelog.planner import min_changelog_level
+from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import ANALYZE, APPEND, COMPACT, Snapshot
 from pkray.metadata.live import live_files
 from pkray.table.table import Table
@@ -26,7 +27,7 @@ class ToldSnapshots:
         self._checked = 0
 
     def newest(self, latest: Snapshot) -> int:
-        """Find it; 0 where there is none.
+        """Find it; 0 before the first, -1 where those that would tell have expired.
 
         Args:
             latest: the table's newest snapshot.
@@ -45,7 +46,7 @@ class ToldSnapshots:
         newest = latest.id  # of those that add nothing to the one that is looked at
         for _ in range(_LOOKED_BACK):
             if found is None:
-                break
+                return self._newest or -1  # what there is will be told of by a later snapshot
             if found.id <= self._newest or (found.commit_kind != APPEND and self.is_told(found)):
                 return newest
             if found.commit_kind != APPEND or found.delta_record_count != 0:
@@ -77,7 +78,11 @@ class ToldSnapshots:
         )
 
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
-        return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None
+        """Read the snapshot before one; None where there is none, or it has expired."""
+        try:
+            return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None
+        except SnapshotNotFoundError:
+            return None
 
     def is_told(self, snapshot: Snapshot) -> bool:
         """Whether no file lies below the levels whose rows the changelog tells of."""

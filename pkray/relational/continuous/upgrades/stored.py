@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from pkray.checksums import check_json, seal_json
-from pkray.errors import CorruptFileError, MissingFileError, PkrayError
+from pkray.errors import CorruptFileError, MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.query_store import UPGRADE, Definition, QueryStore
 from pkray.relational.plan.nodes import Node, Scan
@@ -183,9 +184,10 @@ class Site:
                 table.consumers.reset(self.reader(definition, what), position)
 
     def let_go(self, definition: Definition, what: str) -> None:
-        """Let the sources expire what was held."""
-        for table in self._sources(definition):
-            table.consumers.delete(self.reader(definition, what))
+        """Let the sources expire what was held; those that are gone hold nothing."""
+        with suppress(TableError):
+            for table in self._sources(definition):
+                table.consumers.delete(self.reader(definition, what))
 
     def _sources(self, definition: Definition) -> Iterator[Table]:
         """List the tables that a plan reads; of one that cannot be bound any more there is none."""
