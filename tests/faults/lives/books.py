@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import pkray
-from pkray.errors import TableNotFoundError
 from tests.faults.lives.machines import World
 from tests.faults.lives.plans import Bag, Row, Rows
 
@@ -22,8 +21,8 @@ COLUMNS = [
     ("v", "BIGINT"),
     ("p", "BIGINT NOT NULL"),
 ]
-SOURCES = "pkray.query.sources"
-"""The property of a result's snapshots that names the positions of the sources."""
+SOURCES, QUERY = "pkray.query.sources", "pkray.query.name"
+"""Properties of a result's snapshots: the positions of the sources, and who made it."""
 
 
 @dataclass
@@ -78,6 +77,15 @@ def snapshot_json(world: World, table: str, number: int) -> dict[str, Any]:
     return dict(json.loads(data))
 
 
+def tells_all(world: World, table: str) -> bool:
+    """Whether the changelog of a table tells of all rows that it holds; of those that tell of rows
+    when they are compacted.
+    """
+    there = snapshots_of(world, table)
+    kinds = ("COMPACT", "OVERWRITE")
+    return not there or snapshot_json(world, table, there[-1].number)["commitKind"] in kinds
+
+
 def folder_of(table: str) -> str:
     database, name = table.split(".")
     return f"w/{database}.db/{name}/"
@@ -101,7 +109,6 @@ class Source:
     Attributes:
         rows: by their keys.
         history: of the table that is there now; another one once it is made anew or rolled back.
-        is_told: whether its changelog may be read up to the newest snapshot.
     """
 
     name: str
@@ -203,11 +210,48 @@ class Source:
         """List the snapshots that can be gone back to."""
         return [each.number for each in snapshots_of(self.world, self.name)]
 
+    @property
+    def tells_all(self) -> bool:
+        """Whether the changelog tells of all rows."""
+        if self.producer == "full-compaction":
+            return False  # of level 0 it knows nothing
+        return self.producer in ("none", "input") or tells_all(self.world, self.name)
+
     def _record(self) -> None:
         rows = tuple(sorted(self.rows.values(), key=repr))
         newest = snapshots_of(self.world, self.name)
         for number in range(max(self.history.at) + 1, (newest[-1].number if newest else 0) + 1):
             self.history.at[number] = rows
+
+
+@dataclass
+class Seen:
+    """A snapshot that was looked at.
+
+    Attributes:
+        said: what its file says.
+        rows: all that the table held.
+    """
+
+    stamp: Stamp
+    said: dict[str, Any]
+    rows: Bag
+
+    @property
+    def positions(self) -> dict[str, int]:
+        """The positions of the sources that it names; empty where no query made it."""
+        text = self.properties.get(SOURCES)
+        return {} if text is None else {name: int(at) for name, at in json.loads(text).items()}
+
+    @property
+    def query(self) -> str:
+        """The query that made it."""
+        user = str(self.said["commitUser"]).removeprefix("query-")
+        return self.properties.get(QUERY, user)
+
+    @property
+    def properties(self) -> dict[str, str]:
+        return self.said.get("properties") or {}
 
 
 @dataclass
@@ -217,7 +261,8 @@ class Result:
     Attributes:
         seen: the snapshots that were looked at.
         history: what they held; another one once snapshots were taken away.
-        users: rows of users, who write it too.
+        parts: what each query added to what it holds now, and users, under no name.
+        users: the rows of users, by their keys.
     """
 
     name: str
@@ -225,46 +270,39 @@ class Result:
     catalog: pkray.Catalog
     seen: list[Stamp] = field(default_factory=list)
     history: History = field(default_factory=History)
-    users: Bag = field(default_factory=Counter)
+    parts: dict[str, Bag] = field(default_factory=dict)
+    users: dict[Row, Row] = field(default_factory=dict)
 
-    def new(self) -> list[tuple[Stamp, dict[str, Any], Bag]]:
-        """Look at the snapshots that came since the last time: each with its file and its rows."""
+    def new(self) -> list[Seen]:
+        """Look at the snapshots that came since the last time, in order."""
         there = snapshots_of(self.world, self.name)
-        known = set(self.seen)
-        gone = [each for each in self.seen if each not in set(there)]
+        known, left = set(self.seen), set(there)
+        gone = [each.number for each in self.seen if each not in left]
         oldest = there[0].number if there else 0
-        if any(each.number >= oldest for each in gone):  # rolled back, not expired
-            self.history = self.history.until(min(each.number for each in gone) - 1)
-        found = []
-        for stamp in there:
-            if stamp not in known:
-                said = snapshot_json(self.world, self.name, stamp.number)
-                rows = self._rows(said, found)
-                self.history.at[stamp.number] = tuple(rows.elements())
-                found.append((stamp, said, rows))
+        if any(number >= oldest for number in gone):  # rolled back, not expired
+            self.history = self.history.until(min(gone) - 1)
+        found = [self._look(stamp) for stamp in there if stamp not in known]
         self.seen = there
         return found
 
-    def _rows(self, said: dict[str, Any], before: list[tuple[Stamp, Any, Bag]]) -> Bag:
-        try:
-            table = self.catalog.load_table(self.name)
-        except TableNotFoundError:
-            return Counter()
-        return rows_of(table, said["id"])
+    def _look(self, stamp: Stamp) -> Seen:
+        rows = rows_of(self.catalog.load_table(self.name), stamp.number)
+        self.history.at[stamp.number] = tuple(rows.elements())
+        return Seen(stamp, snapshot_json(self.world, self.name, stamp.number), rows)
 
     @property
     def newest(self) -> Bag:
         return Counter(self.history.at[self.history.newest])
 
     @property
+    def user_rows(self) -> Bag:
+        return Counter(self.users.values())
+
+    def others_than(self, query: str) -> Bag:
+        """Give the rows that others than a query added."""
+        return sum((bag for name, bag in self.parts.items() if name != query), Counter[Row]())
+
+    @property
     def tells_all(self) -> bool:
         """Whether the newest snapshot tells of all rows: who adds them may die before that."""
-        kinds = ("COMPACT", "OVERWRITE")
-        last = self.seen[-1].number if self.seen else 0
-        return not last or snapshot_json(self.world, self.name, last)["commitKind"] in kinds
-
-
-def sources_of(said: Mapping[str, Any]) -> dict[str, int]:
-    """Read which positions a snapshot names; none where a user made it."""
-    text = (said.get("properties") or {}).get(SOURCES)
-    return {} if text is None else {name: int(at) for name, at in json.loads(text).items()}
+        return tells_all(self.world, self.name)

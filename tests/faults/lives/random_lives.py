@@ -7,10 +7,14 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from tests.faults.lives import checks
 from tests.faults.lives import steps as s
-from tests.faults.lives.life import MAIN, READER, Life, Setting, Wrong, life_of
+from tests.faults.lives.books import Producer
+from tests.faults.lives.checks import Wrong
+from tests.faults.lives.jobs import MAIN, READER, RESULT, SECOND, AnyPlan, Setting
+from tests.faults.lives.life import Life, life_of
 from tests.faults.lives.machines import Fault
-from tests.faults.lives.plans import KINDS, A, Plan, Row
+from tests.faults.lives.plans import KINDS, A, Both, Plan, Row
 
 STEPS = 10
 """Of a life, beside the two to four with which it begins."""
@@ -20,20 +24,35 @@ _BOUNDS = (100, 4, 7)
 
 def setting_of(rng: random.Random) -> Setting:
     """Choose what a life begins with."""
-    producers = ("lookup", "none", "input", "full-compaction")
-    weights = (4, 4, 1, 1)
-    a, b, shown = rng.choices(producers, weights, k=3)
+    form = "insert" if rng.random() < 0.4 else "materialize"
     return Setting(
-        Plan(rng.choices([*KINDS], [kind.weight for kind in KINDS.values()])[0]),
+        _plan_of(rng, form),
         rng.choice(("plain", "parted", "moving")),
-        (a if a != "input" else "none", b if b != "input" else "none"),  # type: ignore[arg-type]
-        shown if shown != "full-compaction" else "lookup",  # type: ignore[arg-type]
+        (_producer(rng), _producer(rng)),
+        rng.choices(("lookup", "none", "input"), (4, 4, 1))[0],
+        rng.choices(("one", "two", "dynamic", "parted"), (4, 1, 1, 1))[0],
+        form,  # type: ignore[arg-type]
         3 if rng.random() < 0.12 else 1,
         rng.choice((1, 2, 100)),
-        rng.choice(("changes", "changes", "changes", "available_now")),  # type: ignore[arg-type]
-        rng.random() < 0.2,
-        rng.random() < 0.3,
+        rng.choice(("changes", "changes", "changes", "available_now")),
+        counts=rng.random() < 0.2,
+        apart=rng.random() < 0.3,
     )
+
+
+def _plan_of(rng: random.Random, form: str) -> Plan | Both:
+    kinds = {name: each.weight for name, each in KINDS.items() if each.key or form != "insert"}
+
+    def plan() -> Plan:
+        return Plan(rng.choices([*kinds], [*kinds.values()])[0])
+
+    if form == "insert" and rng.random() < 0.3:
+        return Both((plan(), plan()))
+    return plan()
+
+
+def _producer(rng: random.Random) -> Producer:
+    return rng.choices(("lookup", "none", "full-compaction"), (4, 5, 1))[0]
 
 
 LEFT_OUT: set[str] = set()
@@ -87,7 +106,7 @@ class Chooser:
 
     def _weights(self) -> dict[Callable[[], s.Step], float]:
         life = self._life
-        main, reader = life.jobs[MAIN], life.jobs[READER]
+        main, reader, second = (life.jobs[name] for name in (MAIN, READER, SECOND))
         is_down = main.exists and not main.is_running
         begins = not main.exists or bool(main.excuses)
         return {
@@ -113,7 +132,7 @@ class Chooser:
             lambda: s.Drop(READER): 0.1 if not reader.excuses else 2,
             self._begin: 8 if begins else 0.2,
             lambda: s.Begin(READER): 4 if not reader.exists else 0,
-            lambda: s.Upgrade(MAIN, self._plan()): 0.8,
+            self._upgrade: 0.8,
             lambda: s.Accept(MAIN): 1.5 if main.older else 0,
             lambda: s.RollBack(MAIN): 1.5 if main.older else 0,
             lambda: s.Rescale(MAIN, self._rng.choice((1, 2, 3))): 0.4,
@@ -125,11 +144,17 @@ class Chooser:
                 MAIN, self._rng.choice(("checkpoints/", "epochs/", "wanted.json"))
             ): 0.15,
             lambda: s.Verify(MAIN): 1,
+            lambda: s.Wait(MAIN): 0.3,
+            self._users_write: 1.5,
+            lambda: s.Begin(SECOND): 1 if not second.exists else 0,
+            lambda: s.Resume(SECOND): 4 if second.exists and not second.is_running else 0,
+            lambda: s.Drop(SECOND): 0.3 if not second.excuses else 2,
         }
 
     def _source(self) -> str:
-        plan = self._life.setting.plan
-        return self._rng.choice(plan.sources)
+        second = self._life.jobs[SECOND]
+        names = {*self._life.setting.plan.sources, *(second.sources if second.exists else ())}
+        return self._rng.choice(sorted(names))
 
     def _partition(self) -> int:
         return self._rng.randrange(_PARTITIONS)
@@ -169,8 +194,18 @@ class Chooser:
             return s.Overwrite(name, partition, tuple({key(row): row for row in rows}.values()))
         return s.Overwrite(name, None, self._rows(5))
 
-    def _plan(self) -> Plan:
-        return Plan(self._life.setting.plan.kind, self._rng.choice(_BOUNDS))
+    def _users_write(self) -> s.Step:
+        known = [key[0] for key in self._life.results[RESULT].users]
+        number = 1000 + self._rng.randrange(6)
+        gone = [each for each in known if each != number and self._rng.random() < 0.3]
+        return s.UsersWrite((number,), tuple(gone))
+
+    def _plan(self) -> Plan | Both:
+        return self._life.setting.plan.bounded(self._rng.choice(_BOUNDS))
+
+    def _upgrade(self) -> s.Step:
+        plan = self._plan()
+        return s.Upgrade(MAIN, plan if isinstance(plan, Plan) else plan.parts[0])
 
     def _savepoint(self) -> s.Step:
         self._names += 1
@@ -181,7 +216,7 @@ class Chooser:
 
     def _begin(self) -> s.Step:
         main = self._life.main
-        plan = main.plan if self._rng.random() < 0.4 else self._plan()
+        plan: AnyPlan | None = main.plan if self._rng.random() < 0.4 else self._plan()
         return s.Begin(MAIN, plan, replace=main.exists or self._rng.random() < 0.5)
 
 
@@ -225,7 +260,7 @@ def live(seed: int, steps: int = STEPS) -> Script:
             for _ in range(steps):
                 played.append(chooser.next())
                 life.play(played[-1])
-            life.verify(life.main)
+            checks.verify(life, life.main)
         except Exception as error:
             wrong = said(error)
         return Script(seed, setting, tuple(played), wrong)
@@ -241,7 +276,7 @@ def play(setting: Setting, steps: Sequence[s.Step]) -> str:
         try:
             for step in steps:
                 life.play(step)
-            life.verify(life.main)
+            checks.verify(life, life.main)
         except Exception as error:
             return said(error)
     return ""

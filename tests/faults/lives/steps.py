@@ -6,16 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pkray
-from pkray.errors import (
-    QueryExistsError,
-    QueryNotFoundError,
-    UpgradeError,
-)
-from tests.faults.lives import stepping
-from tests.faults.lives.books import folder_of_query
-from tests.faults.lives.life import MAIN, READER, REPLACES, Job, Life, Wrong
+from pkray.errors import QueryExistsError, QueryNotFoundError, UpgradeError
+from tests.faults.lives import checks, stepping
+from tests.faults.lives.books import folder_of_query, positions_in, snapshots_of
+from tests.faults.lives.checks import Wrong, typed
+from tests.faults.lives.jobs import MAIN, READER, RESULT, SECOND, AnyPlan, Job
+from tests.faults.lives.life import Life
 from tests.faults.lives.machines import Fault, Machine
-from tests.faults.lives.plans import Plan, Reading, Row
+from tests.faults.lives.plans import Added, Plan, Reading, Row
 
 Part = Literal["", "checkpoints/", "epochs/"]
 """Of the folder of a query; empty: all of it."""
@@ -150,7 +148,7 @@ class RollBackSource(Step):
 
 def _excuse(life: Life, source: str, why: str) -> None:
     for job in life.jobs.values():
-        if job.exists and source in job.plan.sources:
+        if job.exists and source in job.sources:
             life.excuse(job, why)
 
 
@@ -159,53 +157,78 @@ def _excuse(life: Life, source: str, why: str) -> None:
 
 @dataclass(frozen=True)
 class Begin(Step):
-    """`materialize`: a new query, one that goes on, or one in the place of another."""
+    """`materialize` or `start`: a new query, one that goes on, or one in the place of another."""
 
     job: str
-    plan: Plan | None = None
+    plan: AnyPlan | None = None
     replace: bool = False
 
     def can(self, life: Life) -> bool:
         job = life.jobs[self.job]
-        if job.name == READER and not life.main.exists:
+        if job.is_running or (job.name != MAIN and not life.main.exists):
             return False
-        return not job.is_running
+        if job.name == SECOND:
+            return life.setting.form == "insert" and not self.replace
+        return not (self.replace and life.jobs[SECOND].exists)  # it would lose its rows
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        plan = self._plan(life, job)
-        before = job.plan
-        is_there = job.exists
-        is_new = not is_there or (self.replace and REPLACES)
-        refuses = is_there and plan != job.plan and not is_new
-        options = {} if job.name == READER else {"changelog-producer": life.setting.shown}
-        more: dict[str, Any] = {"replace": True} if self.replace and REPLACES else {}
+        plan, before, is_there = self._plan(life), job.plan, job.exists
+        is_new = not is_there or self.replace
+        refuses = (is_there and plan != before) if not is_new else self._has_others(life, job)
         machine = life.machine_of(job)
 
         def begin(catalog: pkray.Catalog) -> Any:
-            relation = catalog.sql(plan.sql)
-            hook = life.on_failure(machine)
-            return relation.materialize(
-                job.table, options=options, trigger=life._trigger(job), on_failure=hook, **more
-            )
+            how: dict[str, Any] = {
+                "trigger": life.trigger(job),
+                "on_failure": life.on_failure(machine),
+                "replace": self.replace,
+            }
+            if self._makes(life):
+                options = life.setting.options if job.name == MAIN else None
+                return catalog.sql(plan.sql).materialize(job.query, options=options, **how)
+            return catalog.sql(insert_of(job, plan)).start(job.query, **how)
 
         if is_new:
-            job.former, job.plan = before, plan
-            job.runs += 1
-        if not life.control(job, f"begin {job.table}", begin, refuses=refuses):
+            job.former, job.plan, job.clears = before, plan, self.replace
+        if not life.control(job, f"begin {job.query}", begin, refuses=refuses):
             job.plan, job.former = before, None
             return
-        if refuses:
-            raise Wrong(f"another plan took the place of the one of {job.table}")
+        if refuses and is_there and not is_new:
+            raise Wrong(f"another plan took the place of the one of {job.query}")
         if is_new:
             job.excuses, job.savepoints, job.older = set(), {}, None
         job.state = "running"
 
-    def _plan(self, life: Life, job: Job) -> Any:
-        if job.name == READER:
-            main = life.main
-            return Reading(main.table, main.plan.columns, life.setting.counts)
-        return self.plan
+    def _makes(self, life: Life) -> bool:
+        return self.job == READER or (self.job == MAIN and life.setting.form == "materialize")
+
+    def _has_others(self, life: Life, job: Job) -> bool:
+        """Whether others wrote to a result that an earlier query of the name wrote too."""
+        if self.replace or self._makes(life) or job.plan is None:
+            return False
+        return any(life.results[name].others_than(job.query) for name in job.tables) or (
+            life.jobs[SECOND].plan is not None
+        )
+
+    def _plan(self, life: Life) -> AnyPlan:
+        if self.job == MAIN:
+            return self.plan or life.setting.plan
+        columns = life.setting.plan.columns
+        if self.job == SECOND:
+            return Added(columns)
+        return Reading(RESULT, columns, life.setting.counts)
+
+
+def insert_of(job: Job, plan: AnyPlan) -> str:
+    """Write the INSERT of a plan, or the statement set."""
+    each = [
+        f"INSERT INTO {table} {part.sql}"
+        for table, part in zip(job.tables, plan.parts, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0]
+    return f"EXECUTE STATEMENT SET BEGIN {'; '.join(each)}; END"
 
 
 @dataclass(frozen=True)
@@ -221,12 +244,10 @@ class Resume(Step):
         machine = life.machine_of(job)
 
         def resume(catalog: pkray.Catalog) -> Any:
-            return catalog.query(job.table).resume(on_failure=life.on_failure(machine))
+            return catalog.query(job.query).resume(on_failure=life.on_failure(machine))
 
-        if life.control(job, f"resume {job.table}", resume):
-            job.state = "running"
-        else:
-            job.state = "failed"
+        done = life.control(job, f"resume {job.query}", resume)
+        job.state = "running" if done else "failed"
 
 
 @dataclass(frozen=True)
@@ -239,7 +260,7 @@ class Stop(Step):
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
         life.control(
-            job, f"stop {job.table}", lambda c: c.query(job.table).stop(), takes_over=False
+            job, f"stop {job.query}", lambda c: c.query(job.query).stop(), takes_over=False
         )
         job.state = "stopped"
 
@@ -255,12 +276,13 @@ class Savepoint(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
+        seen = all(life.results[name].seen for name in job.tables)
         done = life.control(
             job,
-            f"savepoint {self.name} of {job.table}",
-            lambda catalog: catalog.query(job.table).savepoint(self.name),
+            f"savepoint {self.name} of {job.query}",
+            lambda catalog: catalog.query(job.query).savepoint(self.name),
             already=(QueryExistsError,),
-            refuses=lambda: not job.is_running or not (job.result and job.result.seen),
+            refuses=lambda: not job.is_running or not seen,
             takes_over=False,
         )
         if done:
@@ -280,21 +302,18 @@ class GoBack(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        readers = [each for each in life.readers_of(job) if each.exists]
-        refuses = job.savepoints[self.name] != job.plan or bool(readers)
+        others = any(life.results[name].others_than(job.query) for name in job.tables)
+        was_there = life.jobs[SECOND].plan is not None or "" in life.results[RESULT].parts
+        refuses = job.savepoints[self.name] != job.plan or others or was_there
         machine = life.machine_of(job)
 
         def go_back(catalog: pkray.Catalog) -> Any:
-            query = catalog.query(job.table)
+            query = catalog.query(job.query)
             return query.resume(savepoint=self.name, on_failure=life.on_failure(machine))
 
-        if not life.control(
-            job, f"go back to {self.name} of {job.table}", go_back, refuses=refuses
-        ):
-            return
-        job.state = "running"
-        for each in readers:
-            life.excuse(each, "its source went back")
+        what = f"go back to {self.name} of {job.query}"
+        if life.control(job, what, go_back, refuses=refuses):
+            job.state = "running"
 
 
 @dataclass(frozen=True)
@@ -308,8 +327,8 @@ class Drop(Step):
         job = life.jobs[self.job]
         life.control(
             job,
-            f"drop {job.table}",
-            lambda catalog: catalog.query(job.table).drop(),
+            f"drop {job.query}",
+            lambda catalog: catalog.query(job.query).drop(),
             already=(QueryNotFoundError,),
             is_excused=False,
         )
@@ -324,20 +343,23 @@ class Upgrade(Step):
 
     def can(self, life: Life) -> bool:
         job = life.jobs[self.job]
-        return job.exists and job.state != "asleep" and job.name == MAIN
+        return job.exists and job.state != "asleep" and isinstance(job.plan, Plan)
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
         before, older = job.plan, job.older
-        refuses = older is not None or not job.is_running
+        others = any(life.results[name].others_than(job.query) for name in job.tables)
+        refuses = older is not None or not job.is_running or others
+        is_made = life.setting.form == "materialize"
+        text = self.plan.sql if is_made else insert_of(job, self.plan)
         if self.plan != before:
             job.older, job.plan = before, self.plan
         done = life.control(
             job,
-            f"upgrade {job.table}",
-            lambda catalog: catalog.query(job.table).upgrade(self.plan.sql, timeout=20),
-            drives=True,
+            f"upgrade {job.query}",
+            lambda catalog: catalog.query(job.query).upgrade(text, timeout=20),
             refuses=refuses,
+            drives=True,
         )
         if not done:
             job.plan, job.older = before, older
@@ -355,13 +377,11 @@ class Accept(Step):
         job = life.jobs[self.job]
         life.control(
             job,
-            f"accept the upgrade of {job.table}",
-            lambda catalog: catalog.query(job.table).accept(),
+            f"accept the upgrade of {job.query}",
+            lambda catalog: catalog.query(job.query).accept(),
             already=(UpgradeError,),
             takes_over=False,
-            refuses=True,
         )
-        life.settle()
         job.former, job.older = job.older, None
 
 
@@ -381,16 +401,16 @@ class RollBack(Step):
         job.plan, job.older = job.older, newer
         done = life.control(
             job,
-            f"roll the upgrade of {job.table} back",
-            lambda catalog: catalog.query(job.table).rollback(timeout=20),
-            drives=True,
+            f"roll the upgrade of {job.query} back",
+            lambda catalog: catalog.query(job.query).rollback(timeout=20),
             already=(UpgradeError,),
             refuses=not job.is_running,
+            drives=True,
         )
-        if not done:
+        if done:
+            job.former, job.older = newer, None
+        else:
             job.plan, job.older = newer, job.plan
-            return
-        job.former, job.older = newer, None
 
 
 @dataclass(frozen=True)
@@ -406,21 +426,95 @@ class Rescale(Step):
         job = life.jobs[self.job]
         life.control(
             job,
-            f"rescale {job.table}",
-            lambda catalog: catalog.query(job.table).rescale(self.workers),
+            f"rescale {job.query}",
+            lambda catalog: catalog.query(job.query).rescale(self.workers),
         )
 
 
 @dataclass(frozen=True)
 class Verify(Step):
+    """What `verify` says of a query, wherever it stands, is true."""
+
     job: str
 
     def can(self, life: Life) -> bool:
-        return life.jobs[self.job].is_running
+        job = life.jobs[self.job]
+        return job.exists and job.state != "asleep"
 
     def play(self, life: Life) -> None:
+        job = life.jobs[self.job]
         life.settle()
-        life.verify(life.jobs[self.job])
+        checks.check(life)
+        if job.at_work is not None:
+            checks.verify(life, job)
+            return
+        machine = life.machine_of(job)
+        outcome = machine.call(lambda catalog: catalog.query(job.query).verify())
+        typed(outcome, f"verify of {job.query}")
+        report = outcome.value
+        if outcome.failure is not None or not report.equal or len(job.tables) > 1:
+            return
+        rows = life.results[job.tables[0]].newest
+        assert job.plan is not None
+        plans = [each for each in (job.plan, job.older) if each is not None]
+        held = [positions_in(each, report.sources) for each in (life.histories(job), job.histories)]
+        if rows not in [plan.parts[0].result(h) for plan in plans for h in held if h is not None]:
+            raise Wrong(f"verify of {job.query} says {report}, and it is not")
+
+
+@dataclass(frozen=True)
+class Wait(Step):
+    """`wait` for what will not come ends at once where nobody runs a query."""
+
+    job: str
+
+    def can(self, life: Life) -> bool:
+        return life.jobs[self.job].state in ("stopped", "failed")
+
+    def play(self, life: Life) -> None:
+        job = life.jobs[self.job]
+        machine = life.machine_of(job)
+        far = dict.fromkeys(job.sources, 1 << 40)
+        begun = life.world.late
+        outcome = machine.call(lambda catalog: catalog.query(job.query).wait(far, timeout=30))
+        typed(outcome, f"wait for {job.query}")
+        if outcome.failure is None or life.world.late - begun > 5_000:
+            raise Wrong(f"wait for {job.query}, which is {job.state}, gave {outcome.value}")
+
+
+@dataclass(frozen=True)
+class UsersWrite(Step):
+    """Users write rows of their own to a result, and delete others."""
+
+    numbers: tuple[int, ...]
+    deleted: tuple[int, ...] = ()
+
+    def can(self, life: Life) -> bool:
+        return life.setting.form == "insert"
+
+    def play(self, life: Life) -> None:
+        result = life.results[RESULT]
+        columns, key = life.setting.columns_of(RESULT)
+        table = life.admin.catalog.load_table(RESULT)
+        names = [name for name, _ in columns]
+
+        def row(number: int) -> dict[str, int]:
+            return {name: number % 2 if name == "p" else number for name in names}
+
+        def known(number: int) -> Row:
+            return tuple(row(number)[name] for name in key)
+
+        gone = [number for number in self.deleted if known(number) in result.users]
+        with table.open_writer("user") as writer:
+            if self.numbers:
+                writer.upsert([row(number) for number in self.numbers])
+            if gone:
+                writer.delete([{name: row(number)[name] for name in key} for number in gone])
+            writer.commit()
+        for number in gone:
+            del result.users[known(number)]
+        for number in self.numbers:
+            result.users[known(number)] = tuple(row(number).values())
 
 
 # -- what happens to processes and folders --
@@ -484,41 +578,59 @@ class Wake(Step):
 
     def play(self, life: Life) -> None:
         sleeper = life.sleepers.pop(0)
-        machine, jobs = sleeper.machine, sleeper.jobs
-        others = [job for job in jobs if job.name in sleeper.overtaken and job.state != "asleep"]
-        over = [job for job in others if job.state not in ("gone", "failed")]
-        before, failed = life.stamps(over), {job.name: life.has_failure(job) for job in jobs}
+        machine, jobs, pending = sleeper.machine, sleeper.jobs, sleeper.pending
+        others = [job for job in jobs if job.name in sleeper.overtaken]
+        over = [job for job in others if job.state not in ("asleep", "gone", "failed")]
+        fixed = [name for job in over if job is not sleeper.called for name in job.tables]
+        before = {name: _newest(life, name) for name in fixed}
+        failed = [job for job in over if _has_failure(life, job)]
         told = len(life.told)
         machine.wake()
-        if sleeper.pending is not None:
-            machine.await_(lambda: sleeper.pending is None or sleeper.pending.is_done)
-            life._no_untyped(sleeper.pending, sleeper.what)
+        if pending is not None:
+            machine.await_(lambda: pending.is_done)
+            typed(pending, sleeper.what)
         stepping.settle(machine)
-        if life.stamps(over) != before:
-            raise Wrong(f"a process that woke changed a result: {sleeper.what}, {machine.met}")
+        met = f"{sleeper.what} {machine.met}".strip()
+        if {name: _newest(life, name) for name in fixed} != before:
+            raise Wrong(f"a process that woke changed a result: {met}")
         for job in over:
-            if life.has_failure(job) and not failed[job.name]:
-                raise Wrong(f"a process that woke left a failure of {job.table}: {machine.met}")
-        names = [job.table for job in over]
+            if _has_failure(life, job) and job not in failed:
+                raise Wrong(f"a process that woke left a failure of {job.query}: {met}")
+        names = [job.query for job in over]
         if any(each is machine and said["query"] in names for each, said in life.told[told:]):
             raise Wrong(f"a process that woke called on_failure: {life.told[-1]}")
         for job in jobs:
-            took_over = job is sleeper.called and runs_on(job, machine)
-            if took_over or (job.name not in sleeper.overtaken and job.state == "asleep"):
-                job.state, job.machine = "running", machine
-            elif job in over and job.is_running and job.machine is not None:
-                stepping.settle(job.machine)
-                if life._trigger(job) == "changes" and not runs_on(job, job.machine):
-                    raise Wrong(f"a process that woke ended {job.table}: {machine.met}")
-            elif job.state == "asleep":
-                job.state = "gone"
+            self._goes_on(life, sleeper.called is job, job, machine, job.name in sleeper.overtaken)
         if not any(job.machine is machine for job in life.jobs.values()):
             life.zombies.append(machine)
+
+    @staticmethod
+    def _goes_on(
+        life: Life, is_called: bool, job: Job, machine: Machine, is_overtaken: bool
+    ) -> None:
+        """Take note of where a query runs now."""
+        took_over = is_called and runs_on(job, machine)  # it was about to start it
+        if took_over or (not is_overtaken and job.state == "asleep"):
+            job.state, job.machine = "running", machine
+        elif job.state == "asleep":
+            job.state = "gone"
+        elif job.at_work is not None and is_overtaken:
+            stepping.settle(job.at_work)
+            if life.trigger(job) == "changes" and not runs_on(job, job.at_work):
+                raise Wrong(f"a process that woke ended {job.query}: {machine.met}")
 
 
 def runs_on(job: Job, machine: Machine) -> bool:
     """Whether a machine runs a query."""
-    return any(each.name == job.table and each.is_running for each in machine.workers)
+    return any(each.name == job.query and each.is_running for each in machine.workers)
+
+
+def _newest(life: Life, table: str) -> Any:
+    return snapshots_of(life.world, table)[-1:]
+
+
+def _has_failure(life: Life, job: Job) -> bool:
+    return f"{folder_of_query(job.query)}failure.json" in life.world.files
 
 
 @dataclass(frozen=True)
@@ -532,7 +644,7 @@ class Copy(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        job.copies["copy"] = life.world.below(folder_of_query(job.table))
+        job.copies["copy"] = life.world.below(folder_of_query(job.query))
 
 
 @dataclass(frozen=True)
@@ -548,7 +660,7 @@ class Restore(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        folder = folder_of_query(job.table) + self.part
+        folder = folder_of_query(job.query) + self.part
         before = life.world.below(folder)
         copy = {path: file for path, file in job.copies["copy"].items() if path.startswith(folder)}
         life.world.replace(folder, copy)
@@ -564,14 +676,10 @@ class Remove(Step):
     part: Literal["checkpoints/", "epochs/", "wanted.json"]
 
     def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
-        return job.state in ("stopped", "gone", "failed")
+        return life.jobs[self.job].state in ("stopped", "gone", "failed")
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        life.world.replace(folder_of_query(job.table) + self.part, {})
+        life.world.replace(folder_of_query(job.query) + self.part, {})
         if self.part != "wanted.json":
             life.excuse(job, "a part of its folder is lost")
-
-
-__all__ = [name for name, each in list(globals().items()) if isinstance(each, type)]
