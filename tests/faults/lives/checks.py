@@ -37,7 +37,7 @@ def check(life: Life) -> None:
     for result in life.results.values():
         _check_snapshots(life, result)
     for job in life.jobs.values():
-        job.former, job.clears = None, False
+        job.former, job.clears = None, job.clears and not job.is_running
     for job in life.jobs.values():
         machine = job.at_work
         if machine is not None:

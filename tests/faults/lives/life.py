@@ -78,8 +78,8 @@ class Life:
         query = RESULT if len(tables) == 1 else "both"
         self.jobs = {
             MAIN: Job(MAIN, query, tables),
-            READER: Job(READER, READ, (READ,)),
             SECOND: Job(SECOND, "d.second", (RESULT,)),
+            READER: Job(READER, READ, (READ,)),  # the last one: it reads what the others write
         }
         self.results = {name: Result(name, self.world, catalog) for name in (*tables, READ)}
         if setting.form == "insert":
@@ -188,6 +188,7 @@ class Life:
             return False
         step.play(self)
         self.settle()
+        self.fault = None
         self._strike()
         checks.check(self)
         if self.world.below("w/d.db/other/") != self._others:

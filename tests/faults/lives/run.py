@@ -6,8 +6,10 @@ import argparse
 import faulthandler
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 
 from tests.faults.lives.life import stage
+from tests.faults.lives.planted import PLANTS, planted
 from tests.faults.lives.random_lives import LEFT_OUT, live, shorter
 
 HANGS_SECONDS = 300
@@ -21,8 +23,11 @@ def main() -> int:
     parser.add_argument("--shown", type=int, default=1, help="failures of a kind that are printed")
     parser.add_argument("--whole", action="store_true", help="print them as they were")
     parser.add_argument("--without", nargs="*", default=[], help="moves, overwrites")
+    parser.add_argument("--planted", nargs="*", default=None, help="hunt planted faults, or all")
     said = parser.parse_args()
     LEFT_OUT.update(said.without)
+    if said.planted is not None:
+        return hunt(said.planted or [*PLANTS], said.first, said.last)
     kinds: dict[str, list[int]] = defaultdict(list)
     begun, busy, steps = time.monotonic(), time.process_time(), 0
     with stage():
@@ -43,6 +48,22 @@ def main() -> int:
     for kind, seeds in sorted(kinds.items(), key=lambda each: -len(each[1])):
         print(f"{len(seeds):5} {kind} {seeds[:10]}")
     return wrong
+
+
+def hunt(names: Sequence[str], first: int, last: int) -> int:
+    """Play lives with planted faults until each is found; give how many are not."""
+    lost = 0
+    for name in names:
+        with stage(), planted(name):
+            for seed in range(first, last):
+                lived = live(seed)
+                if lived.wrong:
+                    print(f"{name!r} is found after {seed - first + 1} lives by\n{shorter(lived)}")
+                    break
+            else:
+                lost += 1
+                print(f"{name!r} is not found by {last - first} lives")
+    return lost
 
 
 if __name__ == "__main__":

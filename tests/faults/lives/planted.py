@@ -1,0 +1,174 @@
+"""Faults that are planted in pkray, each of which takes one protection away: lives find them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from pkray.errors import CommitFencedError, QueryFencedError
+from pkray.relational.continuous.feeds.feeds import Feed, Feeds, TableFeed
+from pkray.relational.continuous.outlets.result_history import Commits
+from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries import begun, life, query, savepoints
+from pkray.relational.continuous.queries.log import StoredLog
+from pkray.relational.continuous.queries.query_store import Definition, old_user
+from pkray.relational.continuous.queries.worker import QueryWorker
+from pkray.relational.continuous.run import Run
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+PLANTS: dict[str, Plant] = {}
+"""What is taken away, by what then is so."""
+
+
+def _plant(name: str) -> Callable[[Plant], Plant]:
+    def keep(plant: Plant) -> Plant:
+        PLANTS[name] = plant
+        return plant
+
+    return keep
+
+
+def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Do nothing."""
+
+
+@contextlib.contextmanager
+def planted(name: str) -> Iterator[None]:
+    """Within it, a fault is there."""
+    with pytest.MonkeyPatch.context() as patch:
+        PLANTS[name](patch)
+        yield
+
+
+@_plant("commits are named by the query alone")
+def _(patch: pytest.MonkeyPatch) -> None:
+    def commits(self: Definition) -> Commits:
+        return Commits(self.name, self.incarnation, old_user(self.name), self.digest)
+
+    patch.setattr(Definition, "commits", property(commits))
+
+
+@_plant("epochs and checkpoints are named by numbers alone, and read whoever wrote them")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Definition, "prefix", "")
+    patch.setattr(StoredLog, "_own", lambda self, record: record)
+
+
+@_plant("sources are held only once they were read")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Run, "_hold_unread", _nothing)
+    patch.setattr(Run, "_hold_first", _nothing)
+
+
+@_plant("a savepoint does not hold its sources")
+def _(patch: pytest.MonkeyPatch) -> None:
+    hold = Feeds.hold
+
+    def held(self: Feeds, reader: str, positions: Any) -> None:
+        if not reader.startswith("savepoint-"):
+            hold(self, reader, positions)
+
+    patch.setattr(Feeds, "hold", held)
+
+
+@_plant("a run that was overtaken writes checkpoints")
+def _(patch: pytest.MonkeyPatch) -> None:
+    create = StoredLog._create
+
+    def created(self: Any, path: str, record: Any) -> bool:
+        if not create(self, path, record) and "checkpoint" in path:
+            self._store.delete(path)
+            create(self, path, record)
+        return True
+
+    write = StoredLog.write_checkpoint
+
+    def written(self: StoredLog, checkpoint: Any) -> None:
+        with pytest.MonkeyPatch.context() as within:
+            within.setattr(StoredLog, "_create", created)
+            write(self, checkpoint)
+
+    patch.setattr(StoredLog, "write_checkpoint", written)
+
+
+@_plant("a query that is opened is not compared with its result")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(life, "_check_result", _nothing)
+    patch.setattr(life, "_check_epochs", _nothing)
+
+
+@_plant("a table made anew is taken for the one before")
+def _(patch: pytest.MonkeyPatch) -> None:
+    for kind in (Feed, TableFeed):
+        patch.setattr(kind, "check", _nothing)
+
+
+@_plant("columns are known by their names")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(life, "check_columns", _nothing)
+
+
+@_plant("whoever goes back to a savepoint leaves the result as it is")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(savepoints, "_restore", _nothing)
+
+
+@_plant("rows of others go as a query begins anew")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(begun, "_replaces", lambda *args, **kwargs: True)
+
+
+@_plant("a query that begins anew leaves the rows of the one before")
+def _(patch: pytest.MonkeyPatch) -> None:
+    placed = begun.placed
+
+    def kept(*args: Any, **kwargs: Any) -> Definition:
+        return structs.replace(placed(*args, **kwargs), replaces=())
+
+    patch.setattr(query, "placed", kept)
+
+
+@_plant("a run that lost its query fails")
+def _(patch: pytest.MonkeyPatch) -> None:
+    fenced = (QueryFencedError, CommitFencedError)
+    patch.setattr(QueryWorker, "_is_fenced", lambda self, run, error: isinstance(error, fenced))
+
+
+@_plant("processes of other incarnations may commit")
+def _(patch: pytest.MonkeyPatch) -> None:
+    for module in (query, savepoints):
+        patch.setattr(module, "fence_others", _nothing)
+    patch.setattr(query, "fence", _nothing)
+
+
+@_plant("a run does not look whether its query is still there")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoredLog, "check_current", _nothing)
+
+
+@_plant("epochs that were begun are forgotten")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoredLog, "epochs_from", lambda self, number: [])
+
+
+@_plant("a new incarnation lets go of what it holds itself")
+def _(patch: pytest.MonkeyPatch) -> None:
+    free = begun.free_others
+    for module in (query, savepoints):
+        patch.setattr(module, "free_others", lambda d, tables, own=False: free(d, tables, own=True))
+
+
+@_plant("the changes of the fourth epoch are lost")
+def _(patch: pytest.MonkeyPatch) -> None:
+    give = TableOutlet.give
+
+    def given(self: TableOutlet, changes: Any, epoch: Any) -> None:
+        if epoch.number != 3:
+            give(self, changes, epoch)
+
+    patch.setattr(TableOutlet, "give", given)
