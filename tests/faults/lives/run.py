@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from tests.faults.lives.life import stage
 from tests.faults.lives.planted import PLANTS, planted
-from tests.faults.lives.random_lives import LEFT_OUT, live, shorter
+from tests.faults.lives.random_lives import LEFT_OUT, Script, live, play, shorter
 
 HANGS_SECONDS = 300
 
@@ -53,17 +53,23 @@ def main() -> int:
 def hunt(names: Sequence[str], first: int, last: int) -> int:
     """Play lives with planted faults until each is found; give how many are not."""
     lost = 0
-    for name in names:
-        with stage(), planted(name):
-            for seed in range(first, last):
-                lived = live(seed)
-                if lived.wrong:
-                    print(f"{name!r} is found after {seed - first + 1} lives by\n{shorter(lived)}")
-                    break
-            else:
-                lost += 1
-                print(f"{name!r} is not found by {last - first} lives")
+    with stage():
+        for name in names:
+            found = _found(name, range(first, last))
+            lost += found is None
+            after = f"found after {found[0]} lives by\n{found[1]}" if found else "not found"
+            print(f"{name!r} is {after}", flush=True)
     return lost
+
+
+def _found(name: str, seeds: Sequence[int]) -> tuple[int, Script] | None:
+    for count, seed in enumerate(seeds, 1):
+        with planted(name):
+            lived = live(seed)
+        if lived.wrong and not play(lived.setting, lived.steps):
+            with planted(name):
+                return count, shorter(lived)
+    return None
 
 
 if __name__ == "__main__":
