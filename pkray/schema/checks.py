@@ -12,7 +12,7 @@ from pkray.options.fields import UNSUPPORTED_FUNCTIONS
 from pkray.schema.column_checks import repeated
 from pkray.schema.columns import no_column
 from pkray.schema.default_values import default_value
-from pkray.schema.types import DataField, DataType, check_nesting
+from pkray.schema.types import DataField, DataType
 
 _HIGHEST_ZSTD_LEVEL = 22
 _STATS_MODE = re.compile(r"none|counts|full|truncate\(\d+\)")
@@ -42,8 +42,6 @@ class CheckedSchema(Protocol):
 def check_table(schema: CheckedSchema) -> None:
     """Check that options fit the columns, the keys and each other."""
     options = schema.core
-    for column in schema.fields:
-        check_nesting(column.name, column.type)
     _check_buckets(schema, options)
     _check_option_columns(schema, options)
     _check_sequence(schema, options)

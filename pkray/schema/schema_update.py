@@ -31,7 +31,7 @@ from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.fields import Fields, check_free, edit_fields, mapped, placed, renumbered, resolve
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.type_change import check_widening
-from pkray.schema.types import DataField, DataType, check_nesting
+from pkray.schema.types import DataField, DataType, nesting_named
 
 
 def apply_changes(
@@ -96,7 +96,8 @@ class SchemaUpdate:
             known = ", ".join(kind.__name__ for kind in self._steps)
             raise SchemaError(f"{change!r} is no change of a schema: use {known}", value=change)
         check_fields(change)
-        step(change)
+        with nesting_named(path_text(getattr(change, "name", ""))):
+            step(change)
 
     def finish(self, now_millis: int) -> TableSchema:
         """Make the schema of the next id, if it makes a table."""
@@ -123,7 +124,6 @@ class SchemaUpdate:
                 column=path_text(change.name),
                 value=str(data_type),
             )
-        check_nesting(path_text(change.name), data_type)  # before it is gone through part by part
         added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
 
         def edit(fields: Fields, name: str) -> Fields:

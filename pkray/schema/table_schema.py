@@ -23,7 +23,7 @@ from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.columns import KEY_PREFIX, KIND, SEQUENCE, check_name_list, no_column
 from pkray.schema.default_values import default_value
 from pkray.schema.fields import renumbered
-from pkray.schema.types import DataField, DataType, NamedType
+from pkray.schema.types import DataField, DataType, NamedType, nesting_named
 
 __all__ = ["KEY_PREFIX", "KIND", "SEQUENCE", "VERSION", "TableSchema"]
 
@@ -242,7 +242,8 @@ def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
     if isinstance(schema, pa.Schema):
         for column in schema:
             description = (column.metadata or {}).get(b"description")
-            data_type = DataType.from_field(column)
+            with nesting_named(column.name):
+                data_type = DataType.from_field(column)
             yield column.name, data_type, description.decode() if description else None
         return
     for column in schema.items() if isinstance(schema, Mapping) else schema:
@@ -253,7 +254,9 @@ def _columns(schema: Columns) -> Iterator[tuple[str, DataType, str | None]]:
                 value=column,
             )
         name, said = column
-        yield name, DataType.given(said), None
+        with nesting_named(name):
+            given = DataType.given(said)
+        yield name, given, None
 
 
 def _name_list(argument: str, names: Sequence[str]) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, Any, TypeAlias
 
@@ -65,8 +66,11 @@ class DataType:
         precision: digits of DECIMAL (1..38); fraction digits of TIME and TIMESTAMP (0..9).
         scale: digits of DECIMAL after the point (0..precision).
 
+    Attributes:
+        levels: types in each other below it: 0 of a scalar, 1 of ARRAY<INT>.
+
     Raises:
-        SchemaError: an unknown root, or a parameter out of range.
+        SchemaError: an unknown root, a parameter out of range, or more than `MAX_LEVELS` levels.
     """
 
     root: str
@@ -78,6 +82,7 @@ class DataType:
     key: DataType | None = None
     value: DataType | None = None
     fields: tuple[DataField, ...] | None = None
+    levels: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         root: object = self.root
@@ -87,6 +92,9 @@ class DataType:
         parts: tuple[object, ...] = (self.element, self.key, self.value)
         if not all(part is None or isinstance(part, DataType) for part in parts):
             raise SchemaError(f"{self.root} is of types: give DataType.parse('INT') as a part")
+        object.__setattr__(self, "levels", max((1 + part.levels for part in self.parts), default=0))
+        if self.levels > MAX_LEVELS:
+            raise _too_deep()
         if self.root in DEFAULT_LENGTH:
             self._default("length", DEFAULT_LENGTH[self.root])
             self._check("length", 1, MAX_LENGTH)
@@ -129,7 +137,7 @@ class DataType:
         """
         try:
             return _parse(text_or_json)
-        except RecursionError:
+        except RecursionError:  # of what is no type, and is repeated in an error
             raise _too_deep() from None
 
     def to_json(self) -> str | dict[str, Any]:
@@ -226,10 +234,7 @@ class DataType:
         Raises:
             UnsupportedError: no type holds them without loss; the message names what to cast to.
         """
-        try:
-            return _from_arrow(arrow).with_nullable(nullable)
-        except RecursionError:
-            raise _too_deep() from None
+        return _from_arrow(arrow).with_nullable(nullable)
 
     @staticmethod
     @checked
@@ -240,23 +245,7 @@ class DataType:
             SchemaError: ``paimon.type`` does not fit the field's Arrow type.
             UnsupportedError: as :meth:`from_arrow`, naming the field.
         """
-        try:
-            said = (field.metadata or {}).get(TYPE_METADATA)
-            inferred = DataType.from_arrow(field.type, field.nullable)
-        except UnsupportedError as error:
-            values = {**error.values, "column": field.name}
-            raise UnsupportedError(f"column {field.name!r}: {error.message}", **values) from None
-        if said is None:
-            return inferred
-        declared = DataType.parse(said.decode())
-        if _family(declared) != _family(inferred):
-            raise SchemaError(
-                f"column {field.name!r} is {field.type} in Arrow, which its metadata "
-                f"paimon.type={said.decode()!r} does not fit; drop the metadata or cast the column",
-                column=field.name,
-                type=str(field.type),
-            )
-        return declared.with_nullable(declared.nullable and field.nullable)
+        return _from_field(field)
 
 
 @dataclass(frozen=True)
@@ -285,59 +274,73 @@ class DataField:
     @staticmethod
     def from_json(json: Mapping[str, Any]) -> DataField:
         """Parse the field's JSON."""
-        number, name, description = json["id"], json["name"], json.get("description")
-        if type(number) is not int or not isinstance(name, str):
-            raise TypeError(f"a column has the id {number!r} and the name {name!r}")
-        if not isinstance(description, str | None):
-            raise TypeError(f"column {name!r} has the description {description!r}")
-        return DataField(number, name, DataType.parse(json["type"]), description)
+        with nesting_named(str(json["name"])):
+            return _parse_field(json)
 
 
-def _parse(text_or_json: object) -> DataType:
+def _parse(text_or_json: object, levels: int = 0) -> DataType:
+    """Read a type; what is deeper than types may be is not gone through.
+
+    Args:
+        levels: types that it stands in.
+    """
+    if levels > MAX_LEVELS:
+        raise _too_deep()
     if isinstance(text_or_json, str):
         text = TypeText(text_or_json)
-        parsed = _parse_type(text)
+        parsed = _parse_type(text, levels)
         text.expect_end()
         return parsed
     if isinstance(text_or_json, Mapping) and isinstance(text_or_json.get("type"), str):
-        return _parse_json(text_or_json)
+        return _parse_json(text_or_json, levels)
     raise SchemaError(
         f"{text_or_json!r} is not a type: write it as text, such as 'BIGINT NOT NULL'",
         value=text_or_json,
     )
 
 
-def _parse_json(json: Mapping[str, Any]) -> DataType:
+def _parse_json(json: Mapping[str, Any], levels: int) -> DataType:
     words = json["type"].upper().split()
     root, nullable = words[0] if words else "", words[-2:] != ["NOT", "NULL"]
     _check_supported(root)
     try:
         if root == "ARRAY" and "element" in json:
-            return DataType("ARRAY", nullable, element=DataType.parse(json["element"]))
+            return DataType("ARRAY", nullable, element=_parse(json["element"], levels + 1))
         if root == "MAP" and "key" in json:
-            key, value = DataType.parse(json["key"]), DataType.parse(json["value"])
+            key, value = _parse(json["key"], levels + 1), _parse(json["value"], levels + 1)
             return DataType("MAP", nullable, key=key, value=value)
         if root == "ROW" and "fields" in json:
-            fields = tuple(DataField.from_json(field) for field in json["fields"])
+            fields = tuple(_parse_field(field, levels + 1) for field in json["fields"])
             return DataType("ROW", nullable, fields=fields)
     except (KeyError, TypeError, ValueError) as error:
         raise SchemaError(f"not a type: {dict(json)!r}", value=dict(json)) from error
-    return DataType.parse(json["type"])
+    return _parse(json["type"], levels)
 
 
-def _parse_type(text: TypeText) -> DataType:
+def _parse_field(json: Mapping[str, Any], levels: int = 0) -> DataField:
+    number, name, description = json["id"], json["name"], json.get("description")
+    if type(number) is not int or not isinstance(name, str):
+        raise TypeError(f"a column has the id {number!r} and the name {name!r}")
+    if not isinstance(description, str | None):
+        raise TypeError(f"column {name!r} has the description {description!r}")
+    return DataField(number, name, _parse(json["type"], levels), description)
+
+
+def _parse_type(text: TypeText, levels: int) -> DataType:
     """Read a type by recursive descent."""
+    if levels > MAX_LEVELS:
+        raise _too_deep()
     word = text.take().upper()
     root = _SYNONYMS.get(word, word)
     _check_supported(root)
     if root == "ARRAY":
-        (element,) = _parse_arguments(text, 1)
+        (element,) = _parse_arguments(text, 1, levels)
         bare = DataType("ARRAY", element=element)
     elif root == "MAP":
-        key, value = _parse_arguments(text, 2)
+        key, value = _parse_arguments(text, 2, levels)
         bare = DataType("MAP", key=key, value=value)
     elif root == "ROW":
-        bare = DataType("ROW", fields=_parse_fields(text))
+        bare = DataType("ROW", fields=_parse_fields(text, levels))
     elif root in ROOTS:
         bare = _parse_scalar(text, root)
     else:
@@ -364,22 +367,22 @@ def _parse_scalar(text: TypeText, root: str) -> DataType:
     return DataType(root, precision=first, scale=numbers[1] if len(numbers) > 1 else None)
 
 
-def _parse_arguments(text: TypeText, count: int) -> list[DataType]:
+def _parse_arguments(text: TypeText, count: int, levels: int) -> list[DataType]:
     text.expect("<")
-    arguments = [_parse_type(text)]
+    arguments = [_parse_type(text, levels + 1)]
     while len(arguments) < count:
         text.expect(",")
-        arguments.append(_parse_type(text))
+        arguments.append(_parse_type(text, levels + 1))
     text.expect(">")
     return arguments
 
 
-def _parse_fields(text: TypeText) -> tuple[DataField, ...]:
+def _parse_fields(text: TypeText, levels: int) -> tuple[DataField, ...]:
     text.expect("<")
     fields: list[DataField] = []
     while not fields or text.accept(","):
         field_id, name = text.field()
-        fields.append(DataField(field_id, name, _parse_type(text)))
+        fields.append(DataField(field_id, name, _parse_type(text, levels + 1)))
     text.expect(">")
     return tuple(fields)
 
@@ -389,17 +392,39 @@ def _check_supported(root: str) -> None:
         raise UnsupportedError(f"type {root} is not supported: {_UNSUPPORTED[root]}", type=root)
 
 
-def _from_arrow(arrow: pa.DataType) -> DataType:
-    is_a = pa.types
+def _from_field(field: pa.Field, levels: int = 0) -> DataType:
+    try:
+        said = (field.metadata or {}).get(TYPE_METADATA)
+        inferred = _from_arrow(field.type, levels).with_nullable(field.nullable)
+    except UnsupportedError as error:
+        values = {**error.values, "column": field.name}
+        raise UnsupportedError(f"column {field.name!r}: {error.message}", **values) from None
+    if said is None:
+        return inferred
+    declared = DataType.parse(said.decode())
+    if _family(declared) != _family(inferred):
+        raise SchemaError(
+            f"column {field.name!r} is {field.type} in Arrow, which its metadata "
+            f"paimon.type={said.decode()!r} does not fit; drop the metadata or cast the column",
+            column=field.name,
+            type=str(field.type),
+        )
+    return declared.with_nullable(declared.nullable and field.nullable)
+
+
+def _from_arrow(arrow: pa.DataType, levels: int = 0) -> DataType:
+    if levels > MAX_LEVELS:
+        raise _too_deep()
+    is_a, below = pa.types, levels + 1
     if is_a.is_dictionary(arrow):
-        return DataType.from_arrow(arrow.value_type)
+        return _from_arrow(arrow.value_type, levels)
     if is_a.is_map(arrow):
-        key, value = DataType.from_field(arrow.key_field), DataType.from_field(arrow.item_field)
+        key, value = _from_field(arrow.key_field, below), _from_field(arrow.item_field, below)
         return DataType("MAP", key=key.with_nullable(False), value=value)
     if is_a.is_list(arrow) or is_a.is_large_list(arrow) or is_a.is_fixed_size_list(arrow):
-        return DataType("ARRAY", element=DataType.from_field(arrow.value_field))
+        return DataType("ARRAY", element=_from_field(arrow.value_field, below))
     if is_a.is_struct(arrow):
-        fields = (DataField(i, f.name, DataType.from_field(f)) for i, f in enumerate(arrow))
+        fields = (DataField(i, f.name, _from_field(f, below)) for i, f in enumerate(arrow))
         return DataType("ROW", fields=tuple(fields))
     scalar = scalar_from_arrow(arrow)
     return DataType(
@@ -437,22 +462,28 @@ def with_parts(
     )
 
 
-def check_nesting(column: str, data_type: DataType) -> None:
-    """Refuse a type whose rows could be written, and not be read again, with a SchemaError."""
-    if _levels(data_type) > MAX_LEVELS:
-        raise SchemaError(
-            f"column {column!r} has types in types over more than {MAX_LEVELS} levels, which "
-            "Parquet does not read: nest them less",
-            column=column,
-        )
+@contextmanager
+def nesting_named(column: str) -> Iterator[None]:
+    """Name the column of a type that is refused because it is nested too deeply.
 
-
-def _levels(data_type: DataType) -> int:
-    return max((1 + _levels(part) for part in data_type.parts), default=0)
+    Raises:
+        SchemaError: with ``column``.
+    """
+    try:
+        yield
+    except SchemaError as error:
+        if "levels" not in error.values:
+            raise
+        said = error.message.removeprefix("a type")
+        raise SchemaError(f"column {column!r}{said}", **error.values, column=column) from None
 
 
 def _too_deep() -> SchemaError:
-    return SchemaError(f"a type has types in types over more than {MAX_LEVELS} levels: nest less")
+    return SchemaError(
+        f"a type has types in types over more than {MAX_LEVELS} levels, which Parquet does not "
+        "read: nest them less",
+        levels=MAX_LEVELS,
+    )
 
 
 def _present(part: DataType | None) -> DataType:

@@ -91,6 +91,62 @@ def test_json_that_is_no_type_is_refused(value: object) -> None:
         DataType.parse(value)  # type: ignore[arg-type]
 
 
+def _deep_json(levels: int) -> object:
+    found: object = "INT"
+    for _ in range(levels):
+        found = {"type": "ARRAY", "element": found}
+    return found
+
+
+def _deep_row(levels: int) -> object:
+    found: object = "INT"
+    for _ in range(levels):
+        found = {"type": "ROW", "fields": [{"id": 0, "name": "f", "type": found}]}
+    return found
+
+
+def _deep_arrow(levels: int) -> pa.DataType:
+    found = pa.int32()
+    for _ in range(levels):
+        found = pa.list_(found)
+    return found
+
+
+def _by_hand(levels: int) -> DataType:
+    found = DataType("INT")
+    for _ in range(levels):
+        found = DataType("ARRAY", element=found)
+    return found
+
+
+_DEEP = {
+    "text": lambda levels: DataType.parse("ARRAY<" * levels + "INT" + ">" * levels),
+    "rows": lambda levels: DataType.parse("ROW<f " * levels + "INT" + ">" * levels),
+    "keys": lambda levels: DataType.parse("MAP<" * levels + "INT" + ", INT>" * levels),
+    "json": lambda levels: DataType.parse(_deep_json(levels)),
+    "json of rows": lambda levels: DataType.parse(_deep_row(levels)),
+    "text in json": lambda levels: DataType.parse(
+        {"type": "ARRAY", "element": "ARRAY<" * (levels - 1) + "INT" + ">" * (levels - 1)}
+    ),
+    "arrow": lambda levels: DataType.from_arrow(_deep_arrow(levels)),
+    "by hand": _by_hand,
+}
+
+
+@pytest.mark.parametrize("spelling", _DEEP)
+@pytest.mark.parametrize("levels", [49, 130, 300, 1000])
+def test_types_in_types_over_too_many_levels_are_refused(spelling: str, levels: int) -> None:
+    with pytest.raises(SchemaError, match="more than 48 levels"):
+        _DEEP[spelling](levels)
+
+
+@pytest.mark.parametrize("spelling", _DEEP)
+def test_as_many_levels_as_parquet_reads_are_types(spelling: str) -> None:
+    made = _DEEP[spelling](48)
+    assert made.levels == 48
+    assert pickle.loads(pickle.dumps(made)) == made == DataType.parse(made.to_json())
+
+
 def test_multiset_is_refused_with_what_to_use_instead() -> None:
     with pytest.raises(UnsupportedError, match="MAP<element, INT NOT NULL>"):
         DataType.parse({"type": "MULTISET", "element": "INT"})
