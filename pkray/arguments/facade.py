@@ -70,13 +70,12 @@ def checked(function: _F) -> _F:
             checks = _Checks(function)
         try:
             return function(*checks.positional(args), **checks.named(kwargs))
-        except RecursionError:
-            if not checks.take_anything:
-                raise
+        except RecursionError as error:
+            what = "an argument" if checks.take_anything else "what it works on"
             raise InputError(
-                f"{function.__name__} cannot take this: an argument is nested too deeply, or "
-                "holds itself"
-            ) from None
+                f"{function.__name__} cannot take this: {what} is nested too deeply, or holds "
+                "itself"
+            ) from error
 
     vars(call)["is_checked"] = True
     return cast(_F, call)

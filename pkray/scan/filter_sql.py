@@ -7,9 +7,12 @@ from decimal import Decimal
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.parsers.spark import SparkParser
 
 from pkray.errors import InputError, UnsupportedError
+from pkray.scan.bounded_parser import BoundedParser, TooManyReadings
 from pkray.scan.comparisons import NEVER, SWAPPED, between, compare, like, one_of
 from pkray.scan.conditions import AllOf, Always, AnyOf, Condition, IsNull
 from pkray.scan.literals import Clock, Instant, Literal
@@ -42,17 +45,25 @@ def parse_sql(text: str, field: Callable[[str], DataField]) -> Condition:
         UnsupportedError: SQL beyond comparisons of columns with literals.
     """
     try:
-        parsed = sqlglot.parse_one(text, dialect=_DIALECT)
+        parsed = sqlglot.parse_one(text, dialect=_FilterDialect)
         return _Translator(text, field).condition(parsed, negated=False)
     except SqlglotError as error:
         shown = f"filter {text[:_SHOWN]!r} is not SQL: {_where(error)}"
         raise InputError(shown, filter=text) from None
-    except RecursionError:
+    except (RecursionError, TooManyReadings):
         raise InputError(
-            f"filter {text[:_SHOWN]!r} has too many parentheses or NOTs in each other: leave out "
+            f"filter {text[:_SHOWN]!r} has too many brackets or NOTs in each other: leave out "
             "those that do nothing",
             filter=text,
         ) from None
+
+
+class _FilterParser(BoundedParser, SparkParser):
+    pass
+
+
+class _FilterDialect(Spark):
+    Parser = _FilterParser
 
 
 class _Translator:

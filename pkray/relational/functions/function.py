@@ -16,7 +16,7 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, SchemaError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
@@ -261,4 +261,7 @@ def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> E
         raise QueryError(f"no function is called {name!r}{hint}", function=name)
     resolver = _WRITTEN[name.lower()].resolve
     assert resolver is not None
-    return resolver(arguments, dialect)
+    try:
+        return resolver(arguments, dialect)
+    except SchemaError as error:  # of a type that is too deep
+        raise QueryError(f"{name}: {error.message}", function=name, **error.values) from None

@@ -19,6 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.sql.hints import read_hint
+from pkray.scan.bounded_parser import BoundedParser
 
 _COMPARISONS = {
     TokenType.EQ, TokenType.NEQ, TokenType.LT, TokenType.LTE, TokenType.GT, TokenType.GTE,
@@ -39,7 +40,7 @@ class UnsignedShift(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
-class _Parser(SparkParser):
+class _Parser(BoundedParser, SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         "CAST": SparkParser.FUNCTION_PARSERS["CAST"],
@@ -87,6 +88,27 @@ class _Parser(SparkParser):
         )
     }
     _table_hint: exp.Hint | None = None
+
+    def _begins_value(self) -> bool:
+        """Whether a word that names a type calls something: as in ``DATE (…)`` or ``ARRAY […]``.
+
+        The parser would read what stands in the brackets to see that, and then again as values: in
+        each other, twice as often a level.
+        """
+        if self._curr.token_type not in self.TYPE_TOKENS:
+            return False
+        if self._next.token_type != TokenType.L_PAREN:
+            return self._next.token_type == TokenType.L_BRACKET
+        depth = 0
+        for place in range(self._index + 1, len(self._tokens)):
+            kind = self._tokens[place].token_type
+            depth += (kind == TokenType.L_PAREN) - (kind == TokenType.R_PAREN)
+            if depth == 0:  # DECIMAL(3, 1) '1.5' is a type
+                return not any(
+                    each.token_type == TokenType.STRING or each.text.upper() in ("WITH", "WITHOUT")
+                    for each in self._tokens[place + 1 : place + 2]
+                )
+        return True
 
     def _parse_bracket(self, this: exp.Expr | None = None) -> exp.Expr | None:
         """Read ``ARRAY[…]`` alone as a new array; ``array(…)[…]`` and ``t.array[…]`` take one."""
@@ -246,9 +268,11 @@ class _SparkParser(_Parser):
             words[1].token_type = TokenType.VAR
         return super()._parse_group(*args, **kwargs)
 
-    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:
+        if check_func and self._begins_value():
+            return None
         self._read_row_type()
-        return super()._parse_types(*args, **kwargs)
+        return super()._parse_types(check_func, *args, **kwargs)
 
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         **_Parser.FUNCTION_PARSERS,
@@ -271,12 +295,14 @@ class _SparkParser(_Parser):
 
 
 class _FlinkParser(_Parser):
-    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:
+        if check_func and self._begins_value():
+            return None
         self._read_row_type()
         if self._curr.text.upper() == "MULTISET" and self._next.token_type == TokenType.LT:
             where = {"line": self._curr.line, "column": self._curr.col - 7}
             raise UnsupportedError("there is no type MULTISET: write ARRAY or MAP", **where)
-        return Parser._parse_types(self, *args, **kwargs)
+        return Parser._parse_types(self, check_func, *args, **kwargs)
 
 
 class _Generator(SparkGenerator):

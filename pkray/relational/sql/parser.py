@@ -14,6 +14,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.hints import MISPLACED_HINT
 from pkray.relational.sql.places import position
+from pkray.scan.bounded_parser import TooManyReadings
 
 MAX_DEPTH = 160
 """Most levels of syntax in each other: what reads plans recurses three to six calls a level."""
@@ -77,6 +78,8 @@ def tokenize(text: str, dialect: Dialect, shift: int = 0) -> list[Token]:
     try:
         tokens = DIALECTS[dialect]().tokenize(text)
     except TokenError as error:
+        if isinstance(error.__cause__, RecursionError):
+            raise _too_deep() from None
         line, column = _unfinished(text)
         raise QueryError(
             "the text ends within a string, a quoted name or a comment: close it",
@@ -115,8 +118,13 @@ def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 
         tree = DIALECTS[dialect]().parser().parse(tokens, text)[0]
     except ParseError as error:
         raise _refusal(error, text, shift) from None
-    except RecursionError:
+    except (RecursionError, TokenError):  # tokens of a tree's parts are cut where it is deep
         raise _too_deep() from None
+    except TooManyReadings:
+        raise QueryError(
+            "the text can be read in too many ways: nest its parts less, or name them in WITH "
+            "clauses"
+        ) from None
     if tree is None:
         raise QueryError("the text holds no statement")
     if shift:

@@ -163,6 +163,15 @@ def test_arguments_nested_too_deeply_are_refused():
         deep([])
 
 
+def test_what_is_worked_on_may_be_nested_too_deeply_without_any_argument():
+    @checked
+    def deep() -> object:
+        return deep()
+
+    with pytest.raises(InputError, match="what it works on is nested too deeply"):
+        deep()
+
+
 def test_static_and_class_methods_are_checked_and_private_ones_are_not():
     @checked_class
     class Held:

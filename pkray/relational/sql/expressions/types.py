@@ -52,7 +52,7 @@ def type_of(node: exp.DataType, dialect: Dialect) -> DataType:
     try:
         return _type(node, dialect)
     except SchemaError as error:
-        raise QueryError(error.message) from None
+        raise QueryError(error.message, **error.values) from None
 
 
 def _type(node: exp.DataType, dialect: Dialect) -> DataType:

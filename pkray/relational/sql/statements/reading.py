@@ -234,11 +234,23 @@ def _explain(cursor: Cursor) -> Explain:
     for word in ("PLAN", "FOR", "EXTENDED", "FORMATTED", "ESTIMATED_COST"):
         while cursor.take(word) or cursor.take(","):
             pass
-    where = cursor.place()
-    statement = read_statement(cursor)
+    refusal = QueryError("EXPLAIN takes a query or an INSERT", **cursor.place())
+    statement = _inner(cursor, refusal, "INSERT", "EXECUTE")
     if not isinstance(statement, Query | Insert | StatementSet):
-        raise QueryError("EXPLAIN takes a query or an INSERT", **where)
+        raise refusal
     return Explain(statement)
+
+
+def _inner(cursor: Cursor, refusal: QueryError, *words: str) -> Statement:
+    """Read a statement within another one.
+
+    Args:
+        refusal: raised for a statement that begins with none of `words`; not read, so that
+            statements do not stand in each other without end.
+    """
+    if cursor.word() in _STATEMENTS and cursor.word() not in words:
+        raise refusal
+    return read_statement(cursor)
 
 
 def _execute(cursor: Cursor) -> StatementSet | ExecutePlan:
@@ -253,9 +265,10 @@ def _statement_set(cursor: Cursor) -> StatementSet:
     cursor.expect("BEGIN")
     inserts: list[Insert] = []
     while not cursor.take("END"):
-        statement = read_statement(cursor)
+        refusal = cursor.unexpected("a statement set holds INSERTs alone")
+        statement = _inner(cursor, refusal, "INSERT")
         if not isinstance(statement, Insert):
-            raise cursor.unexpected("a statement set holds INSERTs alone")
+            raise refusal
         inserts.append(statement)
         if not cursor.take(";") and cursor.word() != "END":
             raise cursor.unexpected("';' is expected after an INSERT")
@@ -271,14 +284,16 @@ def _compile(cursor: Cursor) -> CompilePlan:
     cursor.expect("FOR")
     cursor.take("EXECUTE")
     statement: Statement
-    statement = (
-        _statement_set(cursor) if cursor.take("STATEMENT", "SET") else read_statement(cursor)
+    refusal = QueryError(
+        "COMPILE PLAN is FOR an INSERT or a STATEMENT SET: a SELECT has no table that its rows "
+        "go to"
     )
+    if cursor.take("STATEMENT", "SET"):
+        statement = _statement_set(cursor)
+    else:
+        statement = _inner(cursor, refusal, "INSERT")
     if not isinstance(statement, Insert | StatementSet):
-        raise QueryError(
-            "COMPILE PLAN is FOR an INSERT or a STATEMENT SET: a SELECT has no table that its "
-            "rows go to"
-        )
+        raise refusal
     return CompilePlan(path, statement, missing)
 
 

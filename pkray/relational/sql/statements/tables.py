@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 from typing import TypeAlias
@@ -15,10 +16,13 @@ from pkray.relational.sql.parser import parse_expression
 from pkray.relational.sql.statements.cursor import Cursor
 from pkray.relational.sql.statements.kinds import AlterTable, ColumnDefinition, CreateTable
 from pkray.relational.sql.statements.rows import read_partition
-from pkray.schema.types import DataType
+from pkray.schema.types import MAX_LEVELS, DataType
 
 _SPARK_TYPE = re.compile(r"\b(TIMESTAMP|BINARY)\b(?!\s*\()|\bTIMESTAMP\s*\(|\bSTRUCT\b", re.I)
 """Types whose names mean something else, or nothing, in table schemas."""
+_QUOTED = re.compile(r"`[^`]*`|'[^']*'")
+_SHOWN = 200
+"""Characters of a type that an error repeats."""
 
 
 def create_table(cursor: Cursor) -> CreateTable:
@@ -136,10 +140,23 @@ def _type(cursor: Cursor) -> DataType:
     where = cursor.place()
     stops = ("NOT", "NULL", "COMMENT", "PRIMARY", "FIRST", "AFTER", "DEFAULT", "METADATA")
     text = cursor.until(",", ")", ";", *stops, is_type=True).strip()
+    shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    if _levels(text) > MAX_LEVELS:
+        raise QueryError(
+            f"the type {shown} has types in types over more than {MAX_LEVELS} levels: nest less",
+            **where,
+        )
     try:
         return _parsed_type(text, cursor.dialect)
     except PkrayError as error:
-        raise QueryError(f"{text!r} is no type: {error.message}", **where) from None
+        raise QueryError(f"{shown!r} is no type: {error.message}", **where) from None
+
+
+def _levels(text: str) -> int:
+    """Count how deep types stand in each other, before any of them is read."""
+    marks = re.findall(r"[<>]", _QUOTED.sub("", text))
+    depths = itertools.accumulate(1 if mark == "<" else -1 for mark in marks)
+    return max(depths, default=0)
 
 
 def _options(cursor: Cursor) -> list[tuple[str, str]]:

@@ -118,6 +118,8 @@ REFUSED = [
     ("SELECT a.k FROM a LEFT JOIN b ON k IN (SELECT k FROM c)", 1, 34, "k is ambiguous"),
     ("SELECT * FROM range('a')", 1, None, "range takes whole numbers"),
     ("SELECT * FROM b VERSION AS OF", 1, None, "AS OF lacks a version"),
+    ("SELECT * FROM b VERSION AS OF array(1)", 1, 15, "a snapshot's number or a tag's name"),
+    ("SELECT * FROM b TIMESTAMP AS OF array(1)", 1, 15, "takes a time, not ARRAY"),
     ("SELECT k FROM b WHERE", 1, None, "something is missing near"),
     ("SELECT k, COUNT(*) FROM a", 1, 8, "column k is neither in GROUP BY"),
     ("WITH t AS (SELECT 1), t AS (SELECT 2) SELECT * FROM t", 1, None, "defines t twice"),

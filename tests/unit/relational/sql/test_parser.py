@@ -1,6 +1,8 @@
 """What queries are read as, and where the refused ones say that they are wrong."""
 
+import inspect
 import re
+import sys
 
 import pytest
 from sqlglot import exp
@@ -108,3 +110,54 @@ def test_a_parameter_is_refused_with_its_place_in_what_was_written(text: str, co
     with pytest.raises(UnsupportedError, match="parameters such as") as refused:
         parse_expression(text, Dialect.SPARK)
     assert (refused.value.values["line"], refused.value.values["column"]) == (1, column)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("dialect", list(Dialect))
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [("date(", ")"), ("INT(", ")"), ("DECIMAL(1, ", ")"), ("ARRAY[", "]"), ("map['a', ", "]")],
+)
+def test_names_of_types_that_are_called_in_each_other_are_read_once(
+    dialect: Dialect, opening: str, closing: str
+) -> None:
+    tree = parse_expression(opening * 30 + "x" + closing * 30, dialect)
+    assert tree.find(exp.Column, bfs=False) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("DECIMAL(3, 1) '1.5'", exp.DType.DECIMAL),
+        ("TIMESTAMP(3) WITH LOCAL TIME ZONE '2020-01-01 00:00:00'", exp.DType.TIMESTAMPLTZ),
+        ("TIMESTAMP(3) WITHOUT TIME ZONE '2020-01-01 00:00:00'", exp.DType.TIMESTAMP),
+        ("DATE '2020-01-01'", exp.DType.DATE),
+    ],
+)
+def test_a_type_before_text_is_a_literal(text: str, kind: exp.DType) -> None:
+    tree = parse_expression(text, Dialect.FLINK)
+    assert isinstance(tree, exp.Cast)
+    assert tree.to.this == kind
+
+
+def test_a_text_that_can_be_read_in_too_many_ways_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pkray.scan.bounded_parser.MAX_AGAIN", 0)
+    with pytest.raises(QueryError, match="in too many ways"):
+        parse_query("SELECT f(x -> x + 1) FROM t", Dialect.SPARK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["TRY_CAST(s AS " + "MAP<INT, " * 300 + "INT" + ">" * 300 + ")", "NOT " * 1000 + "TRUE"],
+)
+def test_what_is_too_deep_is_refused_wherever_the_parser_stops(text: str) -> None:
+    before, depth = sys.getrecursionlimit(), len(inspect.stack(0))
+    for frames in range(100, 300):  # it stops in each function once
+        sys.setrecursionlimit(depth + frames)
+        try:
+            with pytest.raises(QueryError, match="nested deeper"):
+                parse_expression(text, Dialect.SPARK)
+        finally:
+            sys.setrecursionlimit(before)

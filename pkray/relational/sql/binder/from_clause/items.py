@@ -128,8 +128,15 @@ def _at(clause: FromBase, table: exp.Table) -> dict[str, Any]:
     if not isinstance(value, Literal) or value.value is None:
         raise QueryError("AS OF takes a constant here", **position(table))
     if version.name.upper() == "TIMESTAMP":
+        if not isinstance(value.value, date | str | int):
+            raise QueryError(f"TIMESTAMP AS OF takes a time, not {value.type}", **position(table))
         is_day = isinstance(value.value, date) and not isinstance(value.value, datetime)
         return {"timestamp": value.value.isoformat() if is_day else value.value}
+    if not isinstance(value.value, int | str) or isinstance(value.value, bool):
+        raise QueryError(
+            f"VERSION AS OF takes a snapshot's number or a tag's name, not {value.type}",
+            **position(table),
+        )
     return {"snapshot_id" if isinstance(value.value, int) else "tag": value.value}
 
 

@@ -234,3 +234,30 @@ def test_an_error_about_a_column_says_where_it_is_named(values, place):
 def test_deep_nesting_is_refused_and_not_a_recursion():
     with pytest.raises(PkrayError):
         read("SELECT " + "(" * 5000 + "1" + ")" * 5000)
+
+
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+@pytest.mark.parametrize("opening", ["ARRAY<", "ROW<f ", "STRUCT<f: ", "MAP<INT, "])
+@pytest.mark.parametrize("levels", [49, 130, 300, 1000])
+def test_types_in_types_over_too_many_levels_are_refused(dialect, opening, levels):
+    kind = opening * levels + "INT" + ">" * levels
+    for text in (f"CREATE TABLE t (a INT, b {kind})", f"ALTER TABLE t ADD COLUMN b {kind}"):
+        with pytest.raises(QueryError, match="more than 48 levels") as caught:
+            read(text, dialect)
+        assert len(str(caught.value)) < 500
+        assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "remedy"),
+    [
+        ("EXPLAIN " * 1000 + "SELECT 1", "EXPLAIN takes a query or an INSERT"),
+        ("COMPILE PLAN 'p' FOR " * 1000 + "INSERT INTO t SELECT 1", "COMPILE PLAN is FOR"),
+        ("EXECUTE STATEMENT SET BEGIN " * 3, "a statement set holds INSERTs alone"),
+        ("EXECUTE STATEMENT SET BEGIN " * 1000, "nested deeper"),
+        ("EXPLAIN COMPILE PLAN 'p' FOR " * 1000, "EXPLAIN takes a query or an INSERT"),
+    ],
+)
+def test_statements_do_not_stand_in_each_other_without_end(text, remedy):
+    with pytest.raises(QueryError, match=remedy):
+        read(text)
