@@ -216,7 +216,13 @@ def check_operators(plan: Node, dialect: str) -> None:
 
 
 def _check_emission(node: Node) -> None:
-    """Refuse results of windows that change where they are given once."""
+    """Refuse results that change where they are given once."""
+    if isinstance(node, Over) and node.waits and change_kinds(node.input) != INSERT:
+        raise UnsupportedError(
+            "OVER gives rows at the watermark where its input only adds rows, and this one takes "
+            "some back: take 'waits' out of the plan",
+            node="Over",
+        )
     if isinstance(node, Window):
         if node.kind is WindowKind.SESSION and node.is_updated:
             raise UnsupportedError(

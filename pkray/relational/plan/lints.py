@@ -22,6 +22,7 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     TopN,
 )
+from pkray.relational.plan.over import depends_on_arrival
 from pkray.relational.plan.state import NEVER, kept_states, state_ttls
 from pkray.relational.plan.total_rows import lacks_row
 
@@ -98,6 +99,8 @@ def _inexact(node: Node) -> Iterator[Lint]:
             yield Lint("not-exact", "which rows a LIMIT without ORDER BY keeps depends on arrival")
         case TopN() | Deduplicate(order_by=str()):
             yield Lint("not-exact", "rows that are equal in the order are kept by their arrival")
+        case Over() if depends_on_arrival(node):
+            yield Lint("not-exact", "rows that are equal in the order of OVER stand by arrival")
         case Deduplicate():
             yield Lint("not-exact", "the first and the last row of a key depend on arrival")
         case TemporalJoin(right_time=None):

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import ColumnRef, WindowCall
+from pkray.relational.plan.keys import unique_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -50,6 +51,11 @@ _RUNNING = (
 """Functions whose value so far can stand for the rows so far."""
 _AVERAGES = ("avg", "avg_truncating")
 _NEWEST = ("last_value", "last")
+_BY_PLACE = ("row_number", "ntile", "lag", "lead")
+_BY_ARRIVAL = (
+    *("first_value", "last_value", "nth_value", "first", "last", "any_value"),
+    *("listagg", "collect_list", "array_agg"),
+)
 _LONGEST = 1 << 61
 """Microseconds of a frame: longer than all time, and still to be added to a time."""
 
@@ -159,6 +165,21 @@ def _is_until_now(call: WindowCall) -> bool:
     ignores = call.ignore_nulls or any(each.value is True for each in call.parameters)
     until_now = call.frame.start is None and call.frame.end == 0
     return until_now and not ignores and call.udf is None and not _is_numbering(call)
+
+
+def depends_on_arrival(node: Over) -> bool:
+    """Whether the values of rows that are equal in order depend on which of them came first."""
+    told = {*node.partition_by, *(key.column for key in node.order_by)}
+    if told >= set(node.input.fields.names) or any(k <= told for k in unique_keys(node.input)):
+        return False
+    return any(_tells_equals_apart(call) for _, call in node.calls)
+
+
+def _tells_equals_apart(call: WindowCall) -> bool:
+    if call.function in (*_BY_PLACE, *_BY_ARRIVAL):
+        return True
+    whole = call.frame.start is None and call.frame.end is None
+    return not _is_numbering(call) and call.frame.unit == "rows" and not whole
 
 
 def is_in_time(node: Over) -> bool:

@@ -37,6 +37,7 @@ from pkray.relational.plan.nodes import (
     Limit,
     Node,
     Normalize,
+    Over,
     Project,
     RowKey,
     Scan,
@@ -48,6 +49,7 @@ from pkray.relational.plan.nodes import (
     WatermarkAssign,
     Window,
 )
+from pkray.relational.plan.over import depends_on_arrival
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.state import NEVER, state_ttls
 from pkray.relational.plan.total_rows import lacks_row, with_total_rows
@@ -358,6 +360,8 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "LIMIT without ORDER BY takes rows by arrival"
             case Deduplicate(order_by=None):
                 yield "rows are kept by arrival"
+            case Over() if depends_on_arrival(node):
+                yield "rows that are equal in the order of OVER stand by arrival"
             case TopN():
                 yield "ties in the order are broken by arrival"
             case Aggregate() if any(c.function in BY_ARRIVAL for _, c in node.aggregates):

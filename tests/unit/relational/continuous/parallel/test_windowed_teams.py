@@ -34,6 +34,13 @@ QUERIES = {
     " AND l.at BETWEEN r.at - INTERVAL '4' SECOND AND r.at + INTERVAL '3' SECOND",
     "temporal": "SELECT l.k, l.v, c.v AS w FROM l LEFT JOIN c FOR SYSTEM_TIME AS OF l.at"
     " ON l.k = c.k",
+    "sums so far": "SELECT k, v, at, SUM(v) OVER (PARTITION BY k ORDER BY at) AS s, AVG(v) OVER"
+    " (PARTITION BY k ORDER BY at) AS a FROM l",
+    "near rows": "SELECT k, v, at, LAG(v, 2) OVER (PARTITION BY k ORDER BY at, v) AS u FROM l",
+    "near in time": "SELECT k, v, at, SUM(v) OVER (PARTITION BY k ORDER BY at RANGE INTERVAL '9'"
+    " SECOND PRECEDING) AS s FROM l",
+    "within windows": f"SELECT k, v, at, COUNT(*) OVER (PARTITION BY k, {BOUNDS} ORDER BY at RANGE"
+    f" INTERVAL '4' SECOND PRECEDING) AS n FROM TABLE({TVF.format(t='l')})",
     "totals of sessions": f"SELECT n, COUNT(*) AS sessions FROM (SELECT k, COUNT(*) AS n, {BOUNDS}"
     f" FROM TABLE({SESSION}) GROUP BY k, {BOUNDS}) GROUP BY n",
 }
