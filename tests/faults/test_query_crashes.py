@@ -63,6 +63,8 @@ WINDOWS = {
     "shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND))) a LEFT JOIN (SELECT * FROM "
     "TABLE(TUMBLE(TABLE shop.clicks, DESCRIPTOR(at), INTERVAL '10' SECOND))) b ON a.v = b.v + 1 "
     "AND a.window_start = b.window_start AND a.window_end = b.window_end",
+    "so far": "SELECT k, SUM(k) OVER (PARTITION BY v ORDER BY at) AS s, COUNT(*) OVER (PARTITION "
+    "BY v ORDER BY at RANGE INTERVAL '9' SECOND PRECEDING) AS n FROM shop.clicks",
 }
 CLICKS = [(1, 5, 12), (9, 14, 25), (16, 31), (45, 28)]
 """Seconds of the clicks of each epoch: the watermark is two seconds behind, 9 and 16 are late."""
@@ -75,6 +77,7 @@ def windowed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
         [("k", "BIGINT"), ("v", "BIGINT"), ("at", "TIMESTAMP(3)")],
         ["k"],
         options={
+            "merge-engine": "first-row",  # rows are only added
             "changelog-producer": "lookup",
             "schema.watermark.0.rowtime": "at",
             "schema.watermark.0.strategy.expr": "`at` - INTERVAL '2' SECOND",
@@ -107,6 +110,7 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
         ("tumbling", "one worker", 14),
         ("sessions", "one worker", 40),
         ("paired", "rescaled", 50),
+        ("so far", "two workers", 70),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in WINDOWS

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+import itertools
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 import pkray
-from pkray.errors import OptionError, QueryError
+from pkray.errors import OptionError, QueryError, QueryExistsError
 from pkray.relational.continuous.queries import query as query_module
+from pkray.relational.sql.binder import over as over_module
 
 COLUMNS = [("k", "INT NOT NULL"), ("at", "TIMESTAMP(3)")]
 WINDOWS = (
@@ -335,3 +338,84 @@ def test_the_report_says_that_a_keyed_table_forgets_its_versions(catalog):
     (row, *_) = catalog.load_table("shop.result").to_arrow().to_pylist()
     assert (row["k"], row["since"]) == (1, second(3))
     assert "a temporal join met versions that shop.rates no longer has" in query.verify().excluded
+
+
+SO_FAR = (
+    "SELECT {hint} k, u, SUM(k) OVER (PARTITION BY u ORDER BY at) AS s, COUNT(*) OVER (PARTITION BY"
+    " u ORDER BY at RANGE INTERVAL '10' SECOND PRECEDING) AS n FROM shop.visits"
+)
+
+
+@pytest.fixture
+def visit(catalog) -> Callable[..., int]:
+    """Add rows of some seconds to a table that only takes new ones; gives its snapshot."""
+    table = catalog.create_table(
+        "shop.visits",
+        [("k", "INT NOT NULL"), ("u", "INT"), ("at", "TIMESTAMP(3)")],
+        ["k"],
+        options={"merge-engine": "first-row", "changelog-producer": "lookup", "bucket": "3"},
+    )
+    table.alter.set_watermark("at", "5 s")
+    keys = itertools.count(1)
+
+    def visited(*seconds: int) -> int:
+        rows = [{"k": k, "u": k % 3, "at": second(s)} for s, k in zip(seconds, keys, strict=False)]
+        return table.upsert(rows).id
+
+    return visited
+
+
+def sums(catalog: pkray.Catalog) -> dict[int, tuple[int, int]]:
+    rows = catalog.load_table("shop.result").to_arrow().to_pylist()
+    return {row["k"]: (row["s"], row["n"]) for row in rows}
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_sums_over_event_time_come_at_the_watermark_and_stay(catalog, visit, workers):
+    catalog.sql(f"SET 'query.parallelism' = '{workers}'")
+    query = catalog.sql(SO_FAR.format(hint="")).materialize("shop.result")
+    query.wait({"shop.visits": visit(4, 1, 2, 9, 8, 3)})
+    assert sums(catalog) == {1: (1, 1), 2: (2, 1), 3: (3, 1), 6: (9, 2)}
+    query.stop()
+    query.resume().wait({"shop.visits": visit(20, 17, 18)})
+    expected = {**sums(catalog), 4: (5, 2), 5: (7, 2)}
+    assert sums(catalog) == expected
+    query.wait({"shop.visits": visit(3, 16, 30)})
+    assert query.status()["late"] == 1
+    assert sums(catalog) == {**expected, 7: (12, 1), 11: (18, 2), 8: (26, 3), 9: (18, 1)}
+    assert query.verify().excluded == ("1 rows that came late were left out",)
+    for number in catalog.load_table("shop.result").system("snapshots")["snapshot_id"].to_pylist():
+        assert query.verify(number).equal
+    query.stop()
+    (late,) = catalog.load_table("shop.result$late").to_arrow().to_pylist()
+    assert json.loads(late["row"])["k"] == 10
+
+
+def test_another_form_of_sums_over_event_time_takes_over(catalog, visit):
+    at_once = catalog.sql(SO_FAR.format(hint="/*+ UPDATES('visits' = 'true') */"))
+    query = at_once.materialize("shop.result")
+    query.wait({"shop.visits": visit(4, 1, 2, 9)})
+    assert sums(catalog)[4] == (5, 2)
+    query.upgrade(catalog.sql(SO_FAR.format(hint="")))
+    query.wait({"shop.visits": visit(7, 20)})
+    assert query.verify().equal
+    assert set(sums(catalog)) == {1, 2, 3, 4, 5}
+    query.rollback()
+    query.wait({"shop.visits": visit(5)})
+    assert set(sums(catalog)) == {1, 2, 3, 4, 5, 6, 7}
+    assert query.verify().equal
+
+
+def test_a_query_that_was_compiled_before_keeps_its_form(catalog, visit, monkeypatch):
+    with monkeypatch.context() as before:
+        before.setattr(over_module, "is_in_time", lambda node: False)
+        query = catalog.sql(SO_FAR.format(hint="")).materialize("shop.result")
+    query.wait({"shop.visits": visit(4, 1, 2)})
+    query.stop()
+    monkeypatch.setattr(query_module, "_ROOTS", {})
+    query = catalog.query("shop.result").resume()
+    query.wait({"shop.visits": visit(3)})
+    assert set(sums(catalog)) == {1, 2, 3, 4}
+    assert query.verify().equal
+    with pytest.raises(QueryExistsError):
+        catalog.sql(SO_FAR.format(hint="")).materialize("shop.result")
