@@ -556,6 +556,7 @@ class Query:
             the upgrade, to be accepted or rolled back.
 
         Raises:
+            SharedResultError: a result that would change has rows of others.
             UpgradeRefusedError: the plan cannot take over; its ``field`` says what differs.
             UpgradeError: another upgrade is under way, or not accepted yet.
             QueryFailedError: the newer plan cannot be computed; the query goes on as it was.

@@ -5,10 +5,16 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from msgspec import structs
 
-from pkray.errors import SnapshotNotFoundError, TableNotFoundError, TagNotFoundError
+from pkray.errors import (
+    SharedResultError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    TagNotFoundError,
+)
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.new_content import write_difference
@@ -38,6 +44,27 @@ def decided(log: StoredLog, upgrade: StoredUpgrade) -> EpochRecord | None:
     """Find the epoch with which an upgrade ends; None: nothing is decided."""
     newest = log.newest_epoch()
     return newest if newest is not None and newest.upgrade == upgrade.id else None
+
+
+def check_alone(site: Site, upgrade: StoredUpgrade) -> None:
+    """Check that the results that are to be replaced have the rows of the query alone.
+
+    Raises:
+        SharedResultError: others have written to one.
+    """
+    for name, changes in zip(upgrade.new.tables, upgrade.changes, strict=True):
+        if not changes:
+            continue
+        writers = ResultHistory(site.catalog.load_table(name)).writers()
+        others = replace(writers, is_whole=True).besides(site.name)
+        if others:
+            raise SharedResultError(
+                f"{name} has rows of others than query {site.name}: {', '.join(others)}; another "
+                "plan would take them for its own: start another query beside this one",
+                table=name,
+                query=site.name,
+                writers=tuple(others),
+            )
 
 
 def finish(site: Site) -> bool:

@@ -18,7 +18,7 @@ from pkray.errors import (
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
-from pkray.relational.continuous.upgrades.switching import forget
+from pkray.relational.continuous.upgrades.switching import check_alone, forget
 from pkray.relational.plan.plan_diff import NodeChange, PlanDiff
 
 _LOOK_SECONDS = 0.05
@@ -100,6 +100,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
         proposal: the query with its newer plan, whose generation names the upgrade.
 
     Raises:
+        SharedResultError: a result that would change has rows of others.
         UpgradeRefusedError: the plan cannot take over.
         UpgradeError: another upgrade is under way, or not accepted yet.
     """
@@ -128,6 +129,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
         found.changes,
         found.diff.to_dict()["nodes"],
     )
+    check_alone(site, upgrade)
     if not site.create(upgrade):
         raise UpgradeError(
             f"another upgrade of query {site.name} was begun meanwhile", query=site.name
@@ -162,6 +164,7 @@ def ask_back(site: Site) -> StoredUpgrade | None:
         site.cancel()
         return there
     back = _way_back(there)
+    check_alone(site, back)
     site.forget_cancelling()
     site.write(back)
     return back

@@ -8,13 +8,13 @@ from functools import partial
 
 from msgspec import structs
 
-from pkray.errors import PkrayError, QueryFencedError
+from pkray.errors import PkrayError, QueryFencedError, SharedResultError
 from pkray.relational.continuous.queries.log import NOTHING_YET, EpochRecord
 from pkray.relational.continuous.queries.worker import passes
 from pkray.relational.continuous.run import Run, RunSettings
 from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
-from pkray.relational.continuous.upgrades.switching import decided, finish, forget
+from pkray.relational.continuous.upgrades.switching import check_alone, decided, finish, forget
 
 OpenRun = Callable[[], Run]
 
@@ -68,6 +68,11 @@ class Upgrading:
         if self._upgrade.computes:
             shadow = self._shadow.reached_by(run.positions) if self._shadow else None
             if shadow is None or not self._catches_up(shadow, run.positions):
+                return False
+            try:
+                check_alone(self._site, self._upgrade)
+            except SharedResultError as error:
+                self._abandon(self._upgrade, error)
                 return False
         _decide(run, self._upgrade)
         return True
@@ -136,6 +141,7 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
         if shadow is not None:
             shadow.catch_up(positions)
             shadow.checkpoint()
+        check_alone(site, upgrade)
         if old is not None:
             _decide(old, upgrade)
         else:

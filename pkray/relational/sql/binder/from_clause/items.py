@@ -130,8 +130,10 @@ def _at(clause: FromBase, table: exp.Table) -> dict[str, Any]:
     if version.name.upper() == "TIMESTAMP":
         if not isinstance(value.value, date | str | int):
             raise QueryError(f"TIMESTAMP AS OF takes a time, not {value.type}", **position(table))
-        is_day = isinstance(value.value, date) and not isinstance(value.value, datetime)
-        return {"timestamp": value.value.isoformat() if is_day else value.value}
+        time = value.value
+        if isinstance(time, date) and not isinstance(time, datetime):
+            return {"timestamp": time.isoformat()}
+        return {"timestamp": time}
     if not isinstance(value.value, int | str) or isinstance(value.value, bool):
         raise QueryError(
             f"VERSION AS OF takes a snapshot's number or a tag's name, not {value.type}",
