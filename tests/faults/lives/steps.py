@@ -398,13 +398,14 @@ class RollBack(Step):
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
         newer = job.plan
+        others = any(life.results[name].others_than(job.query) for name in job.tables)
         job.plan, job.older = job.older, newer
         done = life.control(
             job,
             f"roll the upgrade of {job.query} back",
             lambda catalog: catalog.query(job.query).rollback(timeout=20),
             already=(UpgradeError,),
-            refuses=not job.is_running,
+            refuses=not job.is_running or others,
             drives=True,
         )
         if done:

@@ -30,6 +30,9 @@ from pkray.service.client.writer import TableWriter
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 from pkray.table.table import Table
 
+_WRITING = (APPEND, OVERWRITE)
+"""Kinds of snapshots that bring rows, or take some away."""
+
 
 class NewContent(ABC):
     """Takes what a table is to hold, then commits it.
@@ -48,7 +51,11 @@ class NewContent(ABC):
 
     @property
     def is_done(self) -> bool:
-        """Whether a run before this one has committed it."""
+        """Whether a run before this one has committed it, and nothing got in between."""
+        return self._has_committed and self._is_alone()
+
+    @property
+    def _has_committed(self) -> bool:
         newest = self._history.newest_of(self._commits.query)
         return newest is not None and newest.incarnation == self._commits.incarnation
 
@@ -67,11 +74,11 @@ class NewContent(ABC):
             CommitConflictError: a process that was fenced had begun a commit, which got in between;
                 the next run compares again.
         """
-        is_done = self.is_done
-        if not (is_done and self._is_alone()):
-            latest = self._history.latest_id
-            made = {**properties, REPLACED: str(latest)}
-            self._replace(writer, self._epoch + int(is_done), latest, made)
+        if self.is_done:
+            return
+        latest = self._history.latest_id
+        made = {**properties, REPLACED: str(latest)}
+        self._replace(writer, self._epoch + int(self._has_committed), latest, made)
         if not self._is_alone():
             raise CommitConflictError(
                 f"rows were written to {self._table.name} while its content was replaced: it is "
@@ -83,10 +90,11 @@ class NewContent(ABC):
         """Whether nobody wrote between the content that was replaced and its replacement."""
         for snapshot in self._history.since(0):
             said = snapshot.properties or {}
-            if REPLACED in said and snapshot.commit_user == self._commits.user:
+            is_own = snapshot.commit_user == self._commits.user
+            if is_own and REPLACED in said and snapshot.commit_kind in _WRITING:
                 between = self._history.since(int(said[REPLACED]))
                 written = (each for each in between if each.id < snapshot.id)
-                return all(each.commit_kind not in (APPEND, OVERWRITE) for each in written)
+                return not any(each.commit_kind in _WRITING for each in written)
         return True
 
     @abstractmethod
