@@ -99,6 +99,8 @@ class ChangePlanner:
         read_snapshot: of this table.
         normalize: rows before and after are looked up instead, so that the changes are complete
             whatever the producer, and follow overwrites too.
+        compares: overwrites are followed, by the rows in which they differ from what was there;
+            without -U, unless changes are normalised.
     """
 
     def __init__(
@@ -107,14 +109,16 @@ class ChangePlanner:
         request: ChangeRequest,
         read_snapshot: SnapshotOf,
         normalize: bool = False,
+        compares: bool = False,
     ) -> None:
         options = request.schema.core
         self._store = store
         self._request = request
         self._read_snapshot = read_snapshot
         self.normalizes = normalize and not is_complete(options)
-        self._finds_differences = normalize
-        self._reads_overwrites = options.streaming_read_overwrite or normalize
+        self._shows_old = normalize
+        self._finds_differences = normalize or compares
+        self._reads_overwrites = options.streaming_read_overwrite or self._finds_differences
         self._producer = options.changelog_producer
         self._hides_level_0 = skips_level_0(request.schema)
         self._live = LiveBuckets(store)
@@ -198,23 +202,40 @@ class ChangePlanner:
         ]
 
     def _overwritten(self, snapshot: Snapshot) -> list[ChangeSplit]:
-        split = DifferenceSplit if self._finds_differences else OverwriteSplit
         entries = self._entries_in_changelog(snapshot)
         before = by_bucket(entry for entry in entries if entry.kind == DELETE)
         after = by_bucket(entry for entry in entries if entry.kind == ADD)
         old_vectors = self._vectors(self._before(snapshot)) if before else {}
         new_vectors = self._vectors(snapshot)
-        return [
-            split(
-                self._request,
-                snapshot.id,
-                partition,
-                None,
-                _bucket_states(partition, before, old_vectors),
-                _bucket_states(partition, after, new_vectors),
-            )
-            for partition in sorted({partition for partition, _ in (*before, *after)})
-        ]
+        return self._differences(snapshot, before, old_vectors, after, new_vectors)
+
+    def _differences(
+        self,
+        snapshot: Snapshot,
+        before: BucketFiles,
+        old_vectors: Vectors,
+        after: BucketFiles,
+        new_vectors: Vectors,
+    ) -> list[ChangeSplit]:
+        """Plan what an overwrite made of some buckets.
+
+        A key may be in another bucket of its partition afterwards. Where it may be in another
+        partition as well, each bucket tells for itself what became of it.
+        """
+        crosses = self._finds_differences and self._request.schema.crosses_partitions
+        parts: dict[tuple[bytes, int | None], list[BucketId]] = {}
+        for bucket in sorted(before.keys() | after.keys()):
+            parts.setdefault(bucket if crosses else (bucket[0], None), []).append(bucket)
+        request, number = self._request, snapshot.id
+        splits: list[ChangeSplit] = []
+        for part, buckets in parts.items():
+            old = _bucket_states(buckets, before, old_vectors)
+            new = _bucket_states(buckets, after, new_vectors)
+            if self._finds_differences:
+                splits.append(DifferenceSplit(request, number, *part, old, new, self._shows_old))
+            else:
+                splits.append(OverwriteSplit(request, number, *part, old, new))
+        return splits
 
     def _entries_in_changelog(self, snapshot: Snapshot) -> list[ManifestEntry]:
         """Return what an overwrite did with files whose rows are in the changelog, or will be."""
@@ -245,17 +266,7 @@ class ChangePlanner:
                 )
                 for bucket in sorted(touched)
             ]
-        return [
-            DifferenceSplit(
-                self._request,
-                snapshot.id,
-                partition,
-                None,
-                _bucket_states(partition, before, old_vectors),
-                _bucket_states(partition, after, new_vectors),
-            )
-            for partition in sorted({partition for partition, _ in ids})
-        ]
+        return self._differences(snapshot, before, old_vectors, after, new_vectors)
 
     def _touching(
         self, snapshot: Snapshot, entries: Iterable[ManifestEntry]
@@ -292,6 +303,7 @@ class ChangePlanner:
 
 
 Vectors = dict[BucketId, list[IndexFileMeta]]
+BucketFiles = Mapping[BucketId, tuple[DataFileMeta, ...]]
 
 
 def is_complete(options: TableOptions) -> bool:
@@ -313,10 +325,7 @@ def _bucket_state(
 
 
 def _bucket_states(
-    partition: bytes, files: dict[BucketId, tuple[DataFileMeta, ...]], vectors: Vectors
+    buckets: Iterable[BucketId], files: BucketFiles, vectors: Vectors
 ) -> tuple[BucketState, ...]:
-    return tuple(
-        _bucket_state(bucket, of_bucket, vectors)
-        for bucket, of_bucket in sorted(files.items())
-        if bucket[0] == partition and of_bucket
-    )
+    """List the states of those buckets that hold files."""
+    return tuple(_bucket_state(each, files[each], vectors) for each in buckets if files.get(each))

@@ -9,6 +9,7 @@ import pyarrow as pa
 from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
+from pkray.changelog.splits import ChangeSplit
 from pkray.errors import OptionError
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.schema.table_schema import TableSchema
@@ -24,14 +25,23 @@ class ChangelogReader:
     APPEND snapshot added, merged by key within the commit.
 
     Args:
-        normalize: as of `ChangePlanner`.
+        normalize, compares: as of `ChangePlanner`.
     """
 
-    def __init__(self, store: ObjectStore, schema: TableSchema, *, normalize: bool = False) -> None:
+    def __init__(
+        self,
+        store: ObjectStore,
+        schema: TableSchema,
+        *,
+        normalize: bool = False,
+        compares: bool = False,
+    ) -> None:
         self._store = store
         self._history = ChangeHistory(store)
         self._request = ChangeRequest.from_arguments(None, schema)
-        self._planner = ChangePlanner(store, self._request, self._history.whole, normalize)
+        self._planner = ChangePlanner(
+            store, self._request, self._history.whole, normalize, compares
+        )
         self.schema = self._request.arrow_schema
 
     def read(
@@ -76,9 +86,15 @@ class ChangelogReader:
                     return number + 1
         return first
 
-    def _read(
-        self, first: int | None, last: int | None, takes: Callable[[bytes, int | None], bool]
-    ) -> Iterator[pa.RecordBatch]:
+    def splits(self, first: int | None, last: int | None) -> Iterator[ChangeSplit]:
+        """Plan the changes of snapshots, both ends included, in the order in which they are read.
+
+        Args:
+            first, last: None: the oldest after which all can be read, the newest.
+
+        Raises:
+            SnapshotNotFoundError: as `read`.
+        """
         latest = self._history.latest()
         if latest is None:
             return
@@ -90,9 +106,14 @@ class ChangelogReader:
         if first is None:
             first = self.earliest(end)
         for number in range(first, end + 1):
-            for split in self._planner.changes(self._history.find(number)):
-                if takes(split.partition, split.bucket):
-                    yield from split.read(self._store)
+            yield from self._planner.changes(self._history.find(number))
+
+    def _read(
+        self, first: int | None, last: int | None, takes: Callable[[bytes, int | None], bool]
+    ) -> Iterator[pa.RecordBatch]:
+        for split in self.splits(first, last):
+            if takes(split.partition, split.bucket):
+                yield from split.read(self._store)
 
 
 def _backwards(first: int, last: int) -> OptionError:

@@ -23,7 +23,8 @@ class Order(StrEnum):
     """How the changes of a key follow one another.
 
     ``KEPT``: as they happened. ``REPLACING``: too, but a row that is added may replace one that was
-    there before, which nothing says. ``MOVING``: the new row may come before the old one goes;
+    there before, which nothing says, and of a row that is retracted the key alone is known.
+    ``MOVING``: the new row may come before the old one goes;
     retractions have whole rows then.
     """
 
@@ -138,8 +139,9 @@ def netted(changes: Changes, key: Sequence[str] | None, order: Order = Order.KEP
     """Leave the net change of each key, or of each row where there is no key.
 
     By key: the first row that is retracted and the last that is added, as -U and +U, one right
-    after the other, where the last change of the key was; nothing where both are equal. What comes
-    alone is of the kind that the first change of its key has, what goes alone of the last one's.
+    after the other, where the last change of the key was; nothing where both are known to be equal.
+    What comes alone is of the kind that the first change of its key has, what goes alone of the
+    last one's.
     Without a key: as many equal rows as are left when additions and retractions cancel, of their
     kinds.
 
@@ -191,7 +193,7 @@ def _netted_keys(changes: Changes, key: Sequence[str], order: Order) -> Changes:
     after = np.where(adds[last], last, -1)
     whole = codes(changes.rows.columns, len(changes)).of_row
     both = (before >= 0) & (after >= 0)
-    unchanged = both & (whole[before] == whole[after])
+    unchanged = both & (whole[before] == whole[after]) & (order is not Order.REPLACING)
     kept = np.flatnonzero(~unchanged)
     starts, ends, pair = first[kept], last[kept], both[kept]
     chosen = np.concatenate([before[kept], after[kept]])

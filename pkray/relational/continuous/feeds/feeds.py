@@ -28,6 +28,7 @@ from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
 from pkray.relational.continuous.feeds.pace import Pace
 from pkray.relational.continuous.feeds.read_columns import ReadColumns
+from pkray.relational.continuous.feeds.table_changes import TableChanges
 from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.continuous.queries.log import WAYS_ON
@@ -330,9 +331,8 @@ class TableFeed(Feed):
         self.name = source.name
         self.source = source
         self._table = source.original
-        options = source.schema.core
         self.pace = Pace.from_options(source.table.schema.core)
-        self._completes = source.changelog != "upsert" or options.merge_engine != "deduplicate"
+        self._changes = TableChanges(source)
         self._told = ToldSnapshots(self._table)
         self._read = ReadColumns(source)
         self._marks = SnapshotMarks(self._table.location.open())
@@ -447,13 +447,12 @@ class TableFeed(Feed):
         if after < 0 and until:
             yield from _added(self._at(until).to_batches(names), scan)
         elif until > after >= 0:
-            changed = self._table.changelog_batches(after + 1, until, normalize=self._completes)
-            for batch in changed:
+            for batch in self._changes.read(after + 1, until):
                 yield with_kinds(batch, scan.fields)
 
     def read_share(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
-        share = TableShare(self._table, self._completes, self.worker, self.workers)
+        share = TableShare(self._table, self._changes, self.worker, self.workers)
         if self.workers == 1 or not share.is_dealt(after, until):
             yield from super().read_share(bounds, scan)
         elif after < 0 and until:

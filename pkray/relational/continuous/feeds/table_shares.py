@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from pkray.changelog.change_history import ChangeHistory
-from pkray.changelog.reader import ChangelogReader
 from pkray.format.snapshot import OVERWRITE
 from pkray.metadata.live import unless_expired
+from pkray.relational.continuous.feeds.table_changes import TableChanges
 from pkray.scan.view import SnapshotView
 from pkray.table.table import Table
 
@@ -23,16 +23,16 @@ class TableShare:
     buckets: epochs with these are the first worker's.
 
     Args:
-        completes: whether changes of which the table tells only what was written are completed.
+        changes: of the table.
         worker, workers: the number of the worker, and how many there are.
     """
 
-    def __init__(self, table: Table, completes: bool, worker: int, workers: int) -> None:
+    def __init__(self, table: Table, changes: TableChanges, worker: int, workers: int) -> None:
         self._table = table
-        self._completes = completes
+        self._changes = changes
         self._worker = worker
         self._workers = workers
-        self._keys_stay = set(table.partition_keys) <= set(table.primary_keys)
+        self._keys_stay = not table.schema.crosses_partitions
 
     def is_dealt(self, after: int, until: int) -> bool:
         """Whether the changes between two snapshots are dealt to the workers."""
@@ -53,9 +53,7 @@ class TableShare:
 
     def changes(self, first: int, last: int) -> Iterator[pa.RecordBatch]:
         """Read what snapshots changed in this worker's buckets."""
-        table = self._table
-        reader = ChangelogReader(table.location.open(), table.schema, normalize=self._completes)
-        return reader.read(first, last, takes=self._takes)
+        return self._changes.read(first, last, takes=self._takes)
 
     def _takes(self, partition: bytes, bucket: int | None) -> bool:
         return (zlib.crc32(partition) + (bucket or 0)) % self._workers == self._worker

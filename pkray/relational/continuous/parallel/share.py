@@ -197,10 +197,12 @@ class Share:
 
     def _brought(self, place: int, changes: Changes, result: TablePart | None) -> Changes:
         fields, key = self.plan.roots[place].fields, self.net_keys[place]
-        own = netted(changes, key, self.orders[place])
+        order = self.orders[place]
+        own = netted(changes, key, order)
         if result is None:
-            return _united(fields, self.peers.gather(own), key)
-        return _united(fields, [self.peers.exchange(own, result.rows.keys(own), fields)], key)
+            return _united(fields, self.peers.gather(own), key, order)
+        brought = self.peers.exchange(own, result.rows.keys(own), fields)
+        return _united(fields, [brought], key, order)
 
     def _deal(self, name: str, shares: Mapping[int, Sequence[DataFileMeta]]) -> None:
         """Give each worker the rows of its keys, of a state that others wrote."""
@@ -288,7 +290,9 @@ def _net_key(root: Node) -> tuple[str, ...] | None:
     return best_key(root, upsert_keys(root))
 
 
-def _united(fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None) -> Changes:
+def _united(
+    fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None, order: Order
+) -> Changes:
     """Join the net changes of several workers to net changes.
 
     Of a key that moved from one worker to another, one retracts the old row and another adds the
@@ -297,4 +301,4 @@ def _united(fields: Fields, parts: Sequence[Changes], key: Sequence[str] | None)
     joined = concatenated(fields, parts)
     if key is not None:
         joined = joined.take(np.argsort(joined.adds, kind="stable"))
-    return netted(joined, key)
+    return netted(joined, key, order)
