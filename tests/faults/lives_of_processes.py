@@ -275,6 +275,8 @@ class Life:
         self._settle()
         self._put()
         self._settle()
+        if not self._host.call("verify"):
+            raise Fault("verify() says that a result is wrong that is right")
 
     def _note(self, what: str) -> None:
         self.history.append(what)
