@@ -21,6 +21,8 @@ from pkray.relational.continuous.queries.query_store import Definition, QuerySto
 from pkray.table.table import Table
 
 _INCARNATION = r"@[0-9a-f]{16}"
+_READERS = r"(-shadow|-before|-at-[0-9]+)?"
+"""Ends of the names of a query's consumers: of its upgrades, and of tables at a moment."""
 
 
 def placed(
@@ -119,20 +121,29 @@ def fence(definition: Definition, results: Sequence[Table]) -> None:
         fences.take_over(definition.commits.user, new_generation())
 
 
-def free_others(definition: Definition, tables: Sequence[Table], *, own: bool = False) -> None:
+def free_others(definition: Definition, tables: Sequence[Table]) -> None:
     """Let expire what other incarnations of a query have still to read; savepoints keep theirs.
 
     Args:
         tables: that it reads.
-        own: and what this one has.
     """
-    pattern = (
-        f"{re.escape(old_user(definition.name))}({_INCARNATION})?(-shadow|-before|-at-[0-9]+)?"
-    )
+    pattern = f"{re.escape(old_user(definition.name))}({_INCARNATION})?{_READERS}"
     for table in tables:
         for name in table.consumers.list()["consumer_id"].to_pylist():
-            is_own = name.startswith(definition.reader)
-            if re.fullmatch(pattern, name) and (own or not is_own):
+            if re.fullmatch(pattern, name) and not name.startswith(definition.reader):
+                table.consumers.delete(name)
+
+
+def free_own(definition: Definition, tables: Sequence[Table]) -> None:
+    """Let expire what this incarnation of a query has still to read; later ones keep theirs.
+
+    Args:
+        tables: that it reads.
+    """
+    own = "|".join(re.escape(each) for each in (definition.reader, old_user(definition.name)))
+    for table in tables:
+        for name in table.consumers.list()["consumer_id"].to_pylist():
+            if re.fullmatch(f"({own}){_READERS}", name):
                 table.consumers.delete(name)
 
 

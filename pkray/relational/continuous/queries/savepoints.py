@@ -38,7 +38,7 @@ from pkray.relational.continuous.outlets.result_history import (
     commit_of,
 )
 from pkray.relational.continuous.outlets.table_parts import TableRows
-from pkray.relational.continuous.queries.begun import fence_others, free_others
+from pkray.relational.continuous.queries.begun import fence_others, free_others, free_own
 from pkray.relational.continuous.queries.log import Checkpoint, Committed, StoredLog
 from pkray.relational.continuous.queries.query_store import (
     Definition,
@@ -310,4 +310,4 @@ def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) 
         for name in table.consumers.list()["consumer_id"].to_pylist():
             if name in saved or name.startswith(own):
                 table.consumers.delete(name)
-    free_others(definition, tables, own=True)
+    free_own(definition, tables)
