@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.local.batches import batch_of, whole
+from pkray.relational.local.keys import codes
 from pkray.relational.sources.table import TableSource
 
 
@@ -46,17 +47,16 @@ class TableRows(SourceRows):
             return np.zeros(0, np.int64), batch_of(empty, fields.arrow, 0)
         there_then = self._columns_at(snapshot)
         wanted = [each for each in dict.fromkeys([*columns, *names]) if each in there_then]
-        is_whole = set(names) >= set(self._source.primary_key)
-        look_up = self._table.lookup if is_whole else self._table.lookup_prefix
-        found = look_up(keys, columns=wanted, visibility="committed", snapshot_id=snapshot)
+        found = self._look_up(keys, wanted, snapshot)
         asked = encoded(keys.columns)
         types = [keys.schema.field(name).type for name in names]
         there = encoded(
             [whole(found.column(n)).cast(kind) for n, kind in zip(names, types, strict=True)],
             found.num_rows,
         )
-        positions = pc.index_in(there, value_set=asked).to_numpy(zero_copy_only=False)
+        positions = pc.fill_null(pc.index_in(there, value_set=asked), -1).to_numpy()
         order = np.argsort(positions, kind="stable")
+        order = order[np.count_nonzero(positions < 0) :]
         rows = found.take(pa.array(order))
         kept = [
             whole(rows.column(each.name))
@@ -65,6 +65,16 @@ class TableRows(SourceRows):
             for each in fields.arrow
         ]
         return positions[order].astype(np.int64), batch_of(kept, fields.arrow, len(order))
+
+    def _look_up(self, keys: pa.RecordBatch, columns: Sequence[str], snapshot: int) -> pa.Table:
+        """Find the rows of keys, each once; where keys move, those of other partitions too."""
+        key = self._source.primary_key
+        is_whole = set(keys.schema.names) >= set(key)
+        if is_whole and keys.num_columns > len(key):
+            first = codes([keys.column(name) for name in key], keys.num_rows).first_rows()
+            keys = keys.select(list(key)).take(pa.array(first))
+        look_up = self._table.lookup if is_whole else self._table.lookup_prefix
+        return look_up(keys, columns=columns, visibility="committed", snapshot_id=snapshot)
 
     def _columns_at(self, snapshot: int) -> tuple[str, ...]:
         """List the columns that the table had: those that came later are NULL."""

@@ -1383,8 +1383,8 @@ def _worker(catalog: Catalog, definition: Definition) -> Hosted | None:
 
 def _host_name(catalog: Catalog, definition: Definition) -> str:
     digest = hashlib.blake2b(catalog.warehouse.encode(), digest_size=8).hexdigest()
-    incarnation = f"@{definition.incarnation}" if definition.incarnation else ""
-    return f"pkray-query-{digest}-{definition.name}{incarnation}"
+    incarnation = f"{definition.incarnation}-" if definition.incarnation else ""
+    return f"pkray-query-{digest}-{incarnation}{definition.name}"
 
 
 def _forget(catalog: Catalog, definition: Definition) -> None:

@@ -39,7 +39,6 @@ from pkray.schema.types import DataType
 
 _WAITING = 1
 """The number of the states of rows that wait, and of those that are forgotten at a time."""
-_NO_KEYS = pa.array([], pa.binary())
 _KEYS = pa.schema([pa.field("partition", pa.binary()), pa.field("place", pa.binary())])
 
 
@@ -151,7 +150,7 @@ class OverInTime(Operator):
         """Read what is kept of partitions."""
         if self._history == NOTHING:
             none = [pa.array([], each.type) for each in self._kept()]
-            return Found(np.zeros(0, np.int64), batch_of(none, self._kept(), 0), _NO_KEYS)
+            return Found(np.zeros(0, np.int64), batch_of(none, self._kept(), 0), _no_keys())
         if self._history is None or self._history.micros:
             return self._rows.rows_of(keys)
         return self._rows.rows_of(keys, last=self._history.rows)
@@ -229,3 +228,7 @@ def _value(each: _Call, values: Sequence[pa.Array]) -> pa.Array:
         return values[each.parts[0]]
     total, counts = (values[place] for place in each.parts)
     return averages(each.call, total, np.asarray(counts))
+
+
+def _no_keys() -> pa.Array:
+    return pa.array([], pa.binary())
