@@ -7,7 +7,7 @@
                         ▼  StoredUpgrade, which whoever runs the query sees
     the query's Run, under the old plan          Shadow: a Run of the new plan, from the beginning,
       goes on and commits results                  which commits nothing: its result is kept aside
-                        │                              │  (``gathered``)
+                        │                              │  (`Gathered`)
                         └── both at one position ──────┘
                                       │  the epoch after it is written down for the upgrade
                                       ▼
