@@ -11,7 +11,6 @@ from textwrap import dedent
 import pytest
 
 _ROOT = Path(__file__).parents[2]
-_CONSTRAINTS = _ROOT / ".ci" / "constraints.txt"
 
 
 @dataclass(frozen=True)
@@ -44,8 +43,6 @@ def light(tmp_path_factory):
     folder = tmp_path_factory.mktemp("light")
     environment = Environment(folder / "venv", folder)
     subprocess.run([sys.executable, "-m", "venv", str(environment.folder)], check=True)
-    done = environment.run(
-        "python", "-m", "pip", "install", "--quiet", "--constraint", str(_CONSTRAINTS), str(_ROOT)
-    )
+    done = environment.run("python", "-m", "pip", "install", "--quiet", str(_ROOT))
     assert done.returncode == 0, done.stderr
     return environment
