@@ -15,8 +15,9 @@ The packages, from the top down; each imports those below it and never one above
 
     cli                    the command line
     spark                  ingest from Spark, data sources, sessions
+    api                    what a user holds: catalog, tables, relations, queries
     relational             queries over tables: expressions, SQL, plans, the local engine
-    table                  what a user holds: catalog, tables, maintenance
+    table                  tables without queries: reads, lookups, writers, maintenance
     system                 system tables as Arrow
     service                owners of buckets, the coordinator, writers, lookups
     changelog              what changed
@@ -87,13 +88,12 @@ from pkray.version import __version__
 if TYPE_CHECKING:
     from pkray import relational as relational
     from pkray import spark as spark
+    from pkray.api.catalog import Catalog, connect
+    from pkray.api.table import SystemTable, Table
     from pkray.format.snapshot import Snapshot
     from pkray.schema.table_schema import TableSchema
     from pkray.schema.types import DataType
     from pkray.service.client.writer import TableWriter
-    from pkray.table.catalog import Catalog, connect
-    from pkray.table.system_table import SystemTable
-    from pkray.table.table import Table
 
 __all__ = [
     "BackPressureError",
@@ -151,14 +151,14 @@ __all__ = [
 ]
 
 _MODULE_OF = {
-    "Catalog": "pkray.table.catalog",
+    "Catalog": "pkray.api.catalog",
     "DataType": "pkray.schema.types",
     "Snapshot": "pkray.format.snapshot",
-    "SystemTable": "pkray.table.system_table",
-    "Table": "pkray.table.table",
+    "SystemTable": "pkray.api.table",
+    "Table": "pkray.api.table",
     "TableSchema": "pkray.schema.table_schema",
     "TableWriter": "pkray.service.client.writer",
-    "connect": "pkray.table.catalog",
+    "connect": "pkray.api.catalog",
 }
 _MODULES = ("relational", "spark")
 

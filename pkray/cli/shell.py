@@ -11,13 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from pkray import relational
+from pkray.api.catalog import Catalog
 from pkray.cli.statements import Printer, run
 from pkray.cli.wording import in_options
 from pkray.errors import PkrayError
 from pkray.extras import is_installed
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.sql.statements.reading import ends_statement
-from pkray.table.catalog import Catalog
 
 _PROMPT = "pkray> "
 _MORE = "    -> "

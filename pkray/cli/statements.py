@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv
 
+from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.errors import OptionError
 from pkray.relational.statements.statement import Statement
 from pkray.rows.python_values import to_python_list
-from pkray.table.catalog import Catalog
 
 
 def run(

@@ -7,9 +7,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
+from pkray.api.catalog import Catalog, connect
 from pkray.cli import arguments
 from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, Warehouse
-from pkray.table.catalog import Catalog, connect
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 

@@ -31,9 +31,23 @@ if TYPE_CHECKING:
     from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
     from pkray.relational.api.inputs import Changelog, changelog, from_arrow, query
     from pkray.relational.api.relation import Relation
+    from pkray.relational.api.relation import of_system_table as of_system_table
+    from pkray.relational.api.relation import of_table as of_table
     from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
+    from pkray.relational.continuous.queries.query import find_query as find_query
+    from pkray.relational.continuous.queries.query import list_queries as list_queries
+    from pkray.relational.continuous.queries.query import stop_all as stop_all
+    from pkray.relational.continuous.queries.query_store import check_unused as check_unused
+    from pkray.relational.continuous.queries.state_tables import state_rows as state_rows
     from pkray.relational.plans import Plan
+    from pkray.relational.plans import load_plan as load_plan
+    from pkray.relational.session import QuerySession as QuerySession
+    from pkray.relational.sources.watermarks import options_of as options_of
     from pkray.relational.statements.statement import Statement
+    from pkray.relational.statements.statement import run_statement as run_statement
+    from pkray.relational.statements.views import create_view as create_view
+    from pkray.relational.statements.views import drop_view as drop_view
+    from pkray.relational.statements.views import register_function as register_function
 
 __all__ = [
     "Changelog",
@@ -63,10 +77,16 @@ _MEMBERS = {
     "api.column": ("Column", "col", "exists", "lit", "when"),
     "api.grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
     "api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
-    "plans": ("Plan",),
-    "api.relation": ("Relation",),
-    "statements.statement": ("Statement",),
+    "plans": ("Plan", "load_plan"),
+    "api.relation": ("Relation", "of_system_table", "of_table"),
+    "statements.statement": ("Statement", "run_statement"),
     "api.windows": ("Cumulate", "Session", "Slide", "Tumble"),
+    "continuous.queries.query": ("find_query", "list_queries", "stop_all"),
+    "continuous.queries.query_store": ("check_unused",),
+    "continuous.queries.state_tables": ("state_rows",),
+    "session": ("QuerySession",),
+    "sources.watermarks": ("options_of",),
+    "statements.views": ("create_view", "drop_view", "register_function"),
 }
 _MODULES = {name: module for module, names in _MEMBERS.items() for name in names}
 

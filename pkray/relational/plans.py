@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pkray import json_files
+from pkray import json_files, relational
 from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError, QueryError, UnsupportedError
 from pkray.relational import running
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, start_query
@@ -31,7 +32,6 @@ from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
 from pkray.relational.statements.definitions import DONE
-from pkray.table.catalog import Catalog
 from pkray.table.table import Table
 from pkray.version import __version__
 
@@ -194,7 +194,7 @@ def replacing(
         UnsupportedError: it is nothing of that.
     """
     if isinstance(new, str):
-        new = catalog.sql(new, current.dialect)
+        new = relational.run_statement(catalog, new, current.dialect)
     if isinstance(new, Plan):
         return new.to_dict(), new.roots, [_needs_before(r, new._session) for r in new.roots]
     if hasattr(new, "compile"):  # a statement

@@ -30,7 +30,7 @@ from pkray.table.table import Table
 from pkray.table.views import StoredView
 
 if TYPE_CHECKING:
-    from pkray.table.catalog import Catalog
+    from pkray.relational.catalog import Catalog
 
 TIME_ZONE = "table.local-time-zone"
 DEFAULT_DATABASE = "default"

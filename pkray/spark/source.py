@@ -182,7 +182,7 @@ class TableSource(DataSource):
         if "provider" in options:
             raise _unsupported("CREATE TABLE", f"{_VIEW}, or catalog.create_table for a new table")
         asked = SourceOptions.parse(options)
-        from pkray.table.catalog import connect
+        from pkray.api.catalog import connect
 
         with connect(asked.path, **asked.storage) as catalog:
             return request_of(

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from pkray.arguments.facade import (
     ColumnNames,
@@ -18,16 +15,11 @@ from pkray.arguments.facade import (
     Name,
     NameOfTable,
     Options,
-    Settings,
-    Warehouse,
-    checked,
     checked_class,
 )
 from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.errors import (
-    OptionError,
-    PkrayError,
     StorageError,
     TableError,
     TableExistsError,
@@ -41,7 +33,6 @@ from pkray.metadata.table_identity import read_identity
 from pkray.options import as_options
 from pkray.schema.table_schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
-from pkray.service.runtimes import open_runtime
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import in_url
 from pkray.storage.opening import open_store
@@ -54,61 +45,11 @@ from pkray.table.table_name import TableName
 from pkray.table.views import StoredView, Views
 
 
-@checked
-def connect(
-    warehouse: Warehouse,
-    runtime: str | Runtime = "local",
-    *,
-    runtime_options: Settings | None = None,
-    **storage_options: Any,
-) -> Catalog:
-    """Open a warehouse.
-
-    Args:
-        warehouse: a local path or an object store's URL (``s3://bucket/prefix``); it need not
-            exist yet.
-        runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
-        runtime_options: what the runtime takes, such as ``owners``, ``local_directory``,
-            ``call_timeout``, ``lookup_timeout`` and ``writer_lease`` (seconds) and, on Ray,
-            ``address``.
-        storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
-            shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
-            an answer, ``max_retries`` (10) how often it is repeated.
-
-    Raises:
-        OptionError: no warehouse or a file, another runtime's name, or an option that it or the
-            store does not take.
-        UnsupportedError: a URL's scheme that pkray does not do.
-        ServiceUnavailableError: no Ray cluster answers at the address.
-        StorageError: ``local_directory`` cannot be made.
-    """
-    _check_warehouse(warehouse)
-    if not isinstance(runtime, str):
-        if runtime_options:
-            raise OptionError(
-                f"runtime_options {sorted(runtime_options)} go with the name of a runtime: give "
-                "them to the runtime where it is made"
-            )
-        return Catalog(warehouse, runtime, storage_options)
-    opened = open_runtime(runtime, runtime_options or {}, storage_options)
-    try:
-        return Catalog(warehouse, opened, storage_options)
-    except PkrayError:
-        opened.close()
-        raise
-
-
-def _check_warehouse(warehouse: str | os.PathLike[str]) -> None:
-    if not os.fspath(warehouse).strip():
-        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
-    with suppress(OSError):  # such as a name that is too long: said by who makes it
-        if Path(warehouse).is_file():
-            raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
-
-
 @checked_class
-class Catalog(Closeable):
-    """Creates, finds, renames and drops tables and databases; made by `connect`."""
+class TableCatalog(Closeable):
+    """Creates, finds, renames and drops tables and databases; knows nothing of queries."""
+
+    _table_class: ClassVar[type[Table]] = Table
 
     def __init__(
         self,
@@ -187,7 +128,6 @@ class Catalog(Closeable):
     def load_table(self, name: NameOfTable) -> Table:
         """Load the table of that name.
 
-        ``db.t$state_3`` is what node 3 of the query of a result remembers.
         ``db.t$branch_b`` is the branch ``b`` of ``db.t``, as ``table.branch("b")``; ``db.t$files``
         and ``db.t$branch_b$files`` are system tables, each a `SystemTable`: of a table's methods
         they have those that read.
@@ -204,12 +144,12 @@ class Catalog(Closeable):
         table = self._load(location)
         if named.system is None:
             return table
-        if named.system.startswith("state_") or named.system in ("errors", "late"):
-            from pkray.relational.continuous.queries.state_tables import state_table
+        return cast(Table, self._open_system(table, named.system))
 
-            return cast(Table, state_table(self, table, named.system))
-        check_system_name(table.name, named.system)
-        return cast(Table, SystemTable(table, named.system))
+    def _open_system(self, table: Table, system: str) -> SystemTable:
+        """Open a system table of a table."""
+        check_system_name(table.name, system)
+        return SystemTable(table, system)
 
     def table_exists(self, name: NameOfTable) -> bool:
         """Whether `load_table` finds it."""
@@ -224,18 +164,19 @@ class Catalog(Closeable):
         """Delete a table and its files.
 
         Args:
-            force: even if a continuous query reads or writes it.
+            force: even if something that is built on it, such as a continuous query, uses it.
 
         Raises:
             TableNotFoundError: there is none and ``if_exists`` is false.
-            TableInUseError: a query reads or writes it.
+            TableInUseError: something uses it, and `force` is false.
         """
         location = self._location(TableName.parse(name).require_itself())
         if not self.table_exists(name):
             if if_exists:
                 return
             raise self._missing(location.name)
-        self._check_unused(location.name, "dropped", force)
+        if not force:
+            self._check_unused(location.name, "dropped")
         store = self._databases.folder_of(location.name)
         self._stop(location)
         schema_files = [status.path for status in store.list("schema/")]
@@ -255,7 +196,7 @@ class Catalog(Closeable):
 
         Raises:
             TableNotFoundError: there is none.
-            TableInUseError: a query reads or writes it.
+            TableInUseError: something uses it, and `force` is false.
             TableExistsError: the new name is taken.
             UnsupportedError: in an object store, which cannot move all files of a table at once.
         """
@@ -265,7 +206,8 @@ class Catalog(Closeable):
             raise self._missing(source.name)
         if self.table_exists(target.name):
             raise self._exists(target.name, "drop it, or choose another name")
-        self._check_unused(source.name, "renamed", force)
+        if not force:
+            self._check_unused(source.name, "renamed")
         old, new = source.open().local_path(""), target.open().local_path("")
         if old is None or new is None:
             raise UnsupportedError(
@@ -344,50 +286,6 @@ class Catalog(Closeable):
                     found.append(location.name)
         return sorted(found)
 
-    def sql(self, text: str, dialect: str = "spark") -> Any:
-        """Read one SQL statement, and do it or make it ready.
-
-        Args:
-            dialect: ``spark`` or ``flink``: the rules of types, NULLs and overflow.
-
-        Returns:
-            Of a query a `pkray.relational.Relation`; of INSERT and a statement set a
-            `pkray.relational.Statement`, which runs nothing until it is told to; of all else,
-            which is done at once, a pyarrow Table.
-
-        Raises:
-            QueryError: it is not understood; line and column say where.
-        """
-        from pkray.relational.statements.statement import run_statement
-
-        return run_statement(self, text, dialect)
-
-    def create_view(self, name: Name, query: object, temporary: bool = False) -> None:
-        """Give a query a name, under which other queries read it.
-
-        Args:
-            name: ``database.view``, or a name in the current database.
-            query: a Relation, or SQL text in the spark dialect.
-            temporary: keep it in this object alone; else it is stored in the warehouse.
-
-        Raises:
-            QueryError: the query is wrong, or reads what the warehouse does not hold.
-            TableExistsError: a table or a stored view has the name.
-        """
-        from pkray.relational.statements.views import create_view
-
-        create_view(self, name, query, temporary=temporary)
-
-    def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
-        """Forget a view: a temporary one before a stored one of the same name.
-
-        Raises:
-            TableNotFoundError: there is none and ``if_exists`` is false.
-        """
-        from pkray.relational.statements.views import drop_view
-
-        drop_view(self, name, if_exists=if_exists)
-
     def views(self, database: Name | None = None) -> list[str]:
         """List ``database.view`` of every stored view, in order.
 
@@ -402,75 +300,22 @@ class Catalog(Closeable):
         """Find a stored view by ``database.view``; None where there is none."""
         return self._views.find(name)
 
-    def load_plan(self, path: str | os.PathLike[str]) -> Any:
-        """Read a compiled plan.
-
-        Args:
-            path: a URL, or a path from the working directory on.
-
-        Returns:
-            a `pkray.relational.Plan`.
-
-        Raises:
-            MissingFileError: there is none.
-            PlanError: it is malformed, newer than this pkray, or of other tables: each fault with
-                its JSON pointer.
-        """
-        from pkray.relational.plans import load_plan
-
-        return load_plan(self.session, path)
-
-    def register_function(self, name: Name, function: Any) -> None:
-        """Give a Python function (`pkray.relational.udf`) a name in this object's queries.
-
-        Raises:
-            QueryError: SQL has a function of this name.
-        """
-        from pkray.relational.statements.views import register_function
-
-        register_function(self, name, function)
-
-    @cached_property
-    def session(self) -> Any:
-        """What this object holds for queries: the current database, options, temporary views."""
-        from pkray.relational.session import QuerySession
-
-        return QuerySession(self)
-
-    def query(self, name: Name) -> Any:
-        """Find a continuous query.
-
-        Raises:
-            QueryNotFoundError: there is none of this name.
-        """
-        from pkray.relational.continuous.queries.query import find_query
-
-        return find_query(self, name)
-
-    def queries(self) -> list[Any]:
-        """List the continuous queries of the warehouse, whether they run or not."""
-        from pkray.relational.continuous.queries.query import list_queries
-
-        return list(list_queries(self))
-
     @property
     def storage_options(self) -> Mapping[str, Any]:
         """What opens the object store; secrets are wrapped."""
         return self._storage_options
 
+    @property
+    def stored_views(self) -> Views:
+        """Give the views that the warehouse keeps."""
+        return self._views
+
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
-        if "pkray.relational.continuous.queries.query" in sys.modules:
-            from pkray.relational.continuous.queries.query import stop_all
-
-            stop_all(self.runtime)
         self.runtime.close()
 
-    def _check_unused(self, name: str, what: str, force: bool) -> None:
-        if not force and self.store.list_dirs(".queries"):
-            from pkray.relational.continuous.queries.query_store import check_unused
-
-            check_unused(self.store, name, what)
+    def _check_unused(self, name: str, what: str) -> None:
+        """Check that nothing that is built on a table uses it; what is built on it says so."""
 
     def _location(self, name: str) -> TableLocation:
         """Locate ``database.table``."""
@@ -484,7 +329,7 @@ class Catalog(Closeable):
         location = _identified(location)
         schemas = SchemaStore(location.open(), location.name)
         try:
-            return Table(location, schemas.latest(), self.runtime)
+            return self._table_class(location, schemas.latest(), self.runtime)
         except TableNotFoundError:
             raise self._missing(location.name) from None
 

@@ -105,12 +105,6 @@ class SystemTable:
         found = self.to_arrow(columns, filter, snapshot_id, tag=tag, timestamp=timestamp)
         return found.to_pandas()
 
-    def relation(self) -> Any:
-        """Query it: a lazy `pkray.relational.Relation`."""
-        from pkray.relational.api.relation import of_system_table
-
-        return of_system_table(self)
-
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("_") or name == "table" or not hasattr(self.table, name):
             raise AttributeError(f"a system table has no attribute {name!r}")

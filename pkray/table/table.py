@@ -1,10 +1,10 @@
-"""A table, as its users hold it."""
+"""A table: reads, lookups, writers, maintenance; it knows nothing of queries."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
@@ -48,7 +48,6 @@ from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
-from pkray.storage.opening import open_store
 from pkray.storage.secrets import shown_url
 from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
@@ -58,6 +57,8 @@ from pkray.table.maintenance.orphans import remove_orphan_files
 from pkray.table.maintenance.partitions import PartitionWork, select_buckets
 from pkray.table.maintenance.tags import Tags
 from pkray.table.reads import Reads
+
+_Alter = TypeVar("_Alter", bound=Alter)
 
 
 @checked_class
@@ -474,12 +475,6 @@ class Table:
         )
         return self._reads.changes().stream(asked)
 
-    def relation(self) -> Any:
-        """Query the table: a lazy `pkray.relational.Relation` over its newest snapshot."""
-        from pkray.relational.api.relation import of_table
-
-        return of_table(self)
-
     def lookup(
         self,
         keys: object,
@@ -539,8 +534,11 @@ class Table:
     @property
     def alter(self) -> Alter:
         """Changes of the columns, options and comments: ``table.alter.add_column("x", "INT")``."""
+        return self._open_alter(Alter)
+
+    def _open_alter(self, kind: type[_Alter]) -> _Alter:
         self._check_same_table()
-        return Alter(self._store, self.name, self._reads.use)
+        return kind(self._store, self.name, self._reads.use)
 
     def open_writer(
         self,
@@ -711,7 +709,7 @@ class Table:
         forget = self._reads.forget_schemas
         return Branches(self.location, self._store, self.schema, self.runtime.stop, forget)
 
-    def branch(self, name: Name) -> Table:
+    def branch(self, name: Name) -> Self:
         """Open a branch of the table, to be read and written as a table; ``main`` is the table
         itself.
 
@@ -720,7 +718,7 @@ class Table:
         """
         location = self.branches.locate(name)
         schema = SchemaStore(location.open(), location.name).latest()
-        return Table(location, schema, self.runtime)
+        return type(self)(location, schema, self.runtime)
 
     def rollback_to(
         self,
@@ -735,11 +733,12 @@ class Table:
         Args:
             snapshot_id: the snapshot to go back to.
             tag: or the tag, even if its snapshot has expired.
-            force: even if a continuous query reads or writes the table.
+            force: even if something that is built on the table, such as a continuous query, uses
+                it.
 
         Raises:
             OptionError: none of them or both.
-            TableInUseError: a query reads or writes it.
+            TableInUseError: something uses it, and `force` is false.
             SnapshotNotFoundError: the snapshot has expired or was never made.
             TagNotFoundError: there is no such tag.
         """
@@ -748,12 +747,7 @@ class Table:
         return Rollback(self._store, self._newest_schema()).to(snapshot_id, tag)
 
     def _check_unused(self) -> None:
-        warehouse = self.location.url.rsplit("/", 2)[0]  # a table lies in its database's folder
-        store = open_store(warehouse, **self.location.storage_options)
-        if store.list_dirs(".queries"):
-            from pkray.relational.continuous.queries.query_store import check_unused
-
-            check_unused(store, self.name, "rolled back")
+        """Check that nothing that is built on it uses it; what is built on it says so."""
 
     @property
     def consumers(self) -> Consumers:

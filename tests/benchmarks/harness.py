@@ -62,7 +62,7 @@ def warm_up(*modules: str) -> None:
     """Import what a run uses, so that no engine's start is counted as its work."""
     import importlib
 
-    for module in ("pkray.table.catalog", "pyarrow.parquet", *modules):
+    for module in ("pkray.api.catalog", "pyarrow.parquet", *modules):
         importlib.import_module(module)
     pa.array([1])  # Arrow imports pandas with the first list it is given
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pkray
 import pkray.spark
+from tests.unit.public_signatures import STORED, signatures
 
 
 def test_all_is_sorted_and_there():
@@ -33,3 +36,8 @@ def test_the_version_is_the_packages():
         assert version("pkray") == pkray.__version__
     except PackageNotFoundError:
         assert pkray.__version__
+
+
+def test_what_users_call_is_called_as_before():
+    before, now = json.loads(STORED.read_text()), signatures()
+    assert {name: now.get(name) for name in before} == before

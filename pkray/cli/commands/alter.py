@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import described
@@ -24,7 +25,6 @@ from pkray.schema.changes import (
     SetOptions,
     UnsetOptions,
 )
-from pkray.table.catalog import Catalog
 
 app = typer.Typer(
     name="alter", help="Change a table's columns, options and comments.", no_args_is_help=True

@@ -7,6 +7,7 @@ from typing import Annotated, cast
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.reader import ChangelogReader
 from pkray.changelog.request import ChangeRequest
@@ -14,7 +15,6 @@ from pkray.changelog.start import StartMode
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.warehouse import on_warehouse
-from pkray.table.catalog import Catalog
 
 
 @on_warehouse

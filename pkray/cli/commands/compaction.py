@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service
-from pkray.table.catalog import Catalog
 from pkray.table.table import Table
 
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import IfNotExists, Json, SnapshotId, TableName, TagName
 from pkray.cli.warehouse import on_service, on_warehouse
-from pkray.table.catalog import Catalog
 
 tag_app = typer.Typer(
     name="tag", help="Name snapshots, so that they do not expire.", no_args_is_help=True

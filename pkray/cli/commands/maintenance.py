@@ -8,11 +8,11 @@ from typing import Annotated
 import msgspec
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import OptionError
-from pkray.table.catalog import Catalog
 from pkray.table.table import Table
 
 consumers_app = typer.Typer(

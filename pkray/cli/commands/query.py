@@ -11,12 +11,12 @@ import typer
 from rich.live import Live
 from rich.table import Table
 
+from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import Json, SnapshotId
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import OptionError
 from pkray.service.hosted import Hosting
-from pkray.table.catalog import Catalog
 
 query_app = typer.Typer(name="query", help="Continuous queries.", no_args_is_help=True)
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import (
     Columns,
@@ -22,7 +23,6 @@ from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.scan.split import arrow_schema
-from pkray.table.catalog import Catalog
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 

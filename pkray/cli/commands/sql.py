@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli.shell import Shell
 from pkray.cli.statements import Printer, run
 from pkray.cli.warehouse import on_service
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.sql.statements.reading import split_statements
-from pkray.table.catalog import Catalog
 
 Text = Annotated[
     str | None, typer.Argument(metavar="[SQL]", help="Statements, divided by semicolons.")

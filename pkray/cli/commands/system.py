@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Json, SnapshotId, TableName, TagName, Timestamp
 from pkray.cli.warehouse import on_warehouse
 from pkray.system import SYSTEM_TABLES
-from pkray.table.catalog import Catalog
 
 # What people want to see first, by its heading; --json has every column.
 _SNAPSHOT_COLUMNS = {

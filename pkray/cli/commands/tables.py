@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import typer
 
 from pkray import constants
+from pkray.api.catalog import Catalog
 from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import IfExists, IfNotExists, Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import InputError
-from pkray.table.catalog import Catalog
 
 database_app = typer.Typer(name="database", help="Make and drop databases.", no_args_is_help=True)
 

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 
 import typer
 
+from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import Json
 from pkray.cli.commands.query import Name, query_app
 from pkray.cli.warehouse import on_service, on_warehouse
-from pkray.table.catalog import Catalog
 
 app = query_app
 """The commands of queries, with those of this module."""

@@ -28,8 +28,8 @@ from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
+    from pkray.relational.catalog import Catalog
     from pkray.relational.session import QuerySession
-    from pkray.table.catalog import Catalog
     from pkray.table.table import Table
 
 _KIND = "_row_kind"

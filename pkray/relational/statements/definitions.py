@@ -24,6 +24,7 @@ from pkray.relational.sources.watermarks import (
     EXPRESSION,
     ROWTIME,
     WATERMARK_OPTIONS,
+    options_of,
     watermark_options,
 )
 from pkray.relational.sql.dialects import DIALECTS
@@ -36,7 +37,7 @@ from pkray.schema.changes import AddColumn, SchemaChange
 from pkray.schema.types import DataType
 
 if TYPE_CHECKING:
-    from pkray.table.catalog import Catalog
+    from pkray.relational.catalog import Catalog
     from pkray.table.table import Table
 
 _OURS = ("pkray", "paimon")
@@ -187,7 +188,7 @@ def _added(column: said.ColumnDefinition) -> SchemaChange:
 
 def _change_watermark(table: Table, values: tuple[str, ...]) -> None:
     if values:
-        table.alter.set_watermark(*values)
+        table.alter.set_options(options_of(table.schema, *values))
     else:
         table.alter.drop_watermark()
 

@@ -25,7 +25,7 @@ from pkray.relational.statements.definitions import DONE
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
-    from pkray.table.catalog import Catalog
+    from pkray.relational.catalog import Catalog
 
 
 class Statement:

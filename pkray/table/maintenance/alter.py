@@ -123,21 +123,6 @@ class Alter:
         """
         return self.apply([UnsetOptions(keys)])
 
-    def set_watermark(self, column: FieldName, delay: str | None = None) -> TableSchema:
-        """Declare how far event time has come: queries wait so long for rows that come late.
-
-        Args:
-            column: of type TIMESTAMP or TIMESTAMP_LTZ.
-            delay: for how long: ``5 s``, or an expression of the row in SQL, ``ts - INTERVAL '5'
-                SECOND``; by default not at all.
-
-        Raises:
-            QueryError: no such column, one of another type, or an expression that is no time.
-        """
-        from pkray.relational.sources.watermarks import options_of  # a door upwards
-
-        return self.set_options(options_of(self._schemas.latest(), column, delay))
-
     def drop_watermark(self) -> TableSchema:
         """Declare no watermark any more; nothing where there is none."""
         schema = self._schemas.latest()

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 import pkray
+import pkray.api.table
 import pkray.storage.location
 import pkray.table.catalog
-import pkray.table.table
 from pkray.errors import MissingFileError
 from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below
@@ -464,6 +464,6 @@ def _open(url: Any, **options: Any) -> ObjectStore:
 def machines_open_stores() -> Iterator[None]:
     """Within it, URLs of machines open."""
     with pytest.MonkeyPatch.context() as patch:
-        for opener in (pkray.table.catalog, pkray.storage.location, pkray.table.table):
+        for opener in (pkray.table.catalog, pkray.storage.location, pkray.api.table):
             patch.setattr(opener, "open_store", _open)
         yield

@@ -28,6 +28,7 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.options.values import duration_millis
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -94,11 +95,11 @@ from pkray.relational.sources.streamed import (
 from pkray.relational.sources.table import TableSource
 from pkray.relational.statements.settings import checked_setting
 from pkray.service.hosted import Caller, Hosted, Hosting, Reserved
+from pkray.service.runtimes import open_runtime
 from pkray.shown import html_values
 from pkray.storage.object_store import ObjectStore
 
 if TYPE_CHECKING:
-    from pkray.table.catalog import Catalog
     from pkray.table.table import Table
 
 _WORKERS: weakref.WeakKeyDictionary[Any, dict[str, QueryWorker]] = weakref.WeakKeyDictionary()
@@ -1063,9 +1064,6 @@ def hosted_member(
 def _hosted_catalog(
     warehouse: str, storage_options: dict[str, Any], functions: dict[str, Any]
 ) -> Catalog:
-    from pkray.service.runtimes import open_runtime
-    from pkray.table.catalog import Catalog
-
     runtime = open_runtime("ray", {}, storage_options)
     catalog = Catalog(warehouse, runtime, storage_options)
     catalog.session.functions.update(functions)

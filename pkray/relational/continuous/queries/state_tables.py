@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from pkray.errors import TableNotFoundError
 from pkray.format.data_file import DataFileMeta
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.late_rows import (
     LATE,
     LATE_COLUMNS,
@@ -26,9 +27,7 @@ from pkray.relational.continuous.queries.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
-from pkray.table.catalog import Catalog
 from pkray.table.reads import Reads
-from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 
 PREFIX = "state_"
@@ -76,17 +75,20 @@ class _LateRows:
         return pa.RecordBatchReader.from_batches(LATE_COLUMNS, rows.to_batches())
 
 
-def _late_table(
+def _late_rows(
     catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
-) -> SystemTable:
+) -> Reads:
     folder = QueryStore(catalog.store).folder(definition.name).child("state")
     windows = missed_windows(plan_of(catalog, definition))
     rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
-    return SystemTable(cast(Reads, rows), LATE)
+    return cast(Reads, rows)
 
 
-def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
-    """Open a state of the query that a table is the result of.
+def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
+    """Give what a `SystemTable` reads of the query that a table is the result of.
+
+    Args:
+        system: a state, ``state_3``; ``errors`` or ``late``.
 
     Raises:
         TableNotFoundError: no query has the table as its result, or no such state.
@@ -98,7 +100,7 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
             continue
         found = store.log(definition).newest_checkpoint()
         if system == LATE:
-            return _late_table(catalog, table, definition, found)
+            return _late_rows(catalog, table, definition, found)
         files = found.files if found else {}
         wanted = system.removeprefix(PREFIX)
         if system == NAME and NAME not in files:
@@ -108,7 +110,7 @@ def state_table(catalog: Catalog, table: Table, system: str) -> SystemTable:
             shares = found.shares if found else ()
             files_of = {worker: each.get(wanted, ()) for worker, each in enumerate(shares)}
             rows = _StateRows(table.name, table.location, folder, files_of)
-            return SystemTable(cast(Reads, rows), system)
+            return cast(Reads, rows)
         known = ", ".join(f"{table.name}${PREFIX}{each}" for each in files)
         raise TableNotFoundError(
             f"{table.name} has no {system}: there is {known or 'no state yet'}", table=table.name

@@ -55,7 +55,7 @@ from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray.relational.api.relation import Relation
-    from pkray.table.catalog import Catalog
+    from pkray.relational.catalog import Catalog
 
 Follow: TypeAlias = Literal["changes", "available_now"]
 POLL_SECONDS = 0.05

@@ -20,7 +20,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
-    from pkray.table.catalog import Catalog
+    from pkray.relational.catalog import Catalog
 
 _CANCELLED = "upgrade/cancelled"
 _PLANS = "plans/"

@@ -1,0 +1,14 @@
+"""What a user holds: a catalog, its tables, relations over them, statements, queries.
+
+::
+
+    connect(…) ──▶ Catalog ──▶ Table ──▶ Relation ──▶ Query
+                      └──────── sql() ──────┘
+
+Each is a class over one of a lower layer, which does the work and knows nothing of what is above:
+`Catalog` over ``pkray.relational.catalog.Catalog`` and `TableCatalog`, `Table` over
+``pkray.table.table.Table``. `pkray` and ``pkray.relational`` list the names.
+
+- **catalog** (``catalog``): tables, databases, views and queries by name; ``sql()``.
+- **table** (``table``): with ``relation()``; changes that take SQL are in ``alter``.
+"""

@@ -1,0 +1,173 @@
+"""The catalog as its users hold it: tables, and queries over them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pkray import relational
+from pkray.api.table import SystemTable, Table
+from pkray.arguments.facade import Name, Settings, Warehouse, checked, checked_class
+from pkray.errors import OptionError, PkrayError
+from pkray.relational import catalog
+from pkray.service.runtime import Runtime
+from pkray.service.runtimes import open_runtime
+from pkray.system import check_system_name
+from pkray.table import table
+
+
+@checked
+def connect(
+    warehouse: Warehouse,
+    runtime: str | Runtime = "local",
+    *,
+    runtime_options: Settings | None = None,
+    **storage_options: Any,
+) -> Catalog:
+    """Open a warehouse.
+
+    Args:
+        warehouse: a local path or an object store's URL (``s3://bucket/prefix``); it need not
+            exist yet.
+        runtime: ``"local"`` runs the tables' owners in this process, ``"ray"`` as Ray actors.
+        runtime_options: what the runtime takes, such as ``owners``, ``local_directory``,
+            ``call_timeout``, ``lookup_timeout`` and ``writer_lease`` (seconds) and, on Ray,
+            ``address``.
+        storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
+            shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
+            an answer, ``max_retries`` (10) how often it is repeated.
+
+    Raises:
+        OptionError: no warehouse or a file, another runtime's name, or an option that it or the
+            store does not take.
+        UnsupportedError: a URL's scheme that pkray does not do.
+        ServiceUnavailableError: no Ray cluster answers at the address.
+        StorageError: ``local_directory`` cannot be made.
+    """
+    _check_warehouse(warehouse)
+    if not isinstance(runtime, str):
+        if runtime_options:
+            raise OptionError(
+                f"runtime_options {sorted(runtime_options)} go with the name of a runtime: give "
+                "them to the runtime where it is made"
+            )
+        return Catalog(warehouse, runtime, storage_options)
+    opened = open_runtime(runtime, runtime_options or {}, storage_options)
+    try:
+        return Catalog(warehouse, opened, storage_options)
+    except PkrayError:
+        opened.close()
+        raise
+
+
+def _check_warehouse(warehouse: str | os.PathLike[str]) -> None:
+    if not os.fspath(warehouse).strip():
+        raise OptionError("the warehouse is empty: name a folder, or an object store's URL")
+    with suppress(OSError):  # such as a name that is too long: said by who makes it
+        if Path(warehouse).is_file():
+            raise OptionError(f"the warehouse {os.fspath(warehouse)!r} is a file: name a folder")
+
+
+@checked_class
+class Catalog(catalog.Catalog):
+    """Creates, finds, renames and drops tables and databases, and queries them; made by `connect`.
+
+    ``load_table`` also has what queries keep beside the tables of their results:
+    ``db.t$state_3``, what node 3 of the query of ``db.t`` remembers, ``db.t$errors``, rows that it
+    skipped, and ``db.t$late``, those that came too late.
+    """
+
+    _table_class: ClassVar[type[Table]] = Table
+
+    def sql(self, text: str, dialect: str = "spark") -> Any:
+        """Read one SQL statement, and do it or make it ready.
+
+        Args:
+            dialect: ``spark`` or ``flink``: the rules of types, NULLs and overflow.
+
+        Returns:
+            Of a query a `pkray.relational.Relation`; of INSERT and a statement set a
+            `pkray.relational.Statement`, which runs nothing until it is told to; of all else,
+            which is done at once, a pyarrow Table.
+
+        Raises:
+            QueryError: it is not understood; line and column say where.
+        """
+        return relational.run_statement(self, text, dialect)
+
+    def create_view(self, name: Name, query: object, temporary: bool = False) -> None:
+        """Give a query a name, under which other queries read it.
+
+        Args:
+            name: ``database.view``, or a name in the current database.
+            query: a Relation, or SQL text in the spark dialect.
+            temporary: keep it in this object alone; else it is stored in the warehouse.
+
+        Raises:
+            QueryError: the query is wrong, or reads what the warehouse does not hold.
+            TableExistsError: a table or a stored view has the name.
+        """
+        relational.create_view(self, name, query, temporary=temporary)
+
+    def drop_view(self, name: Name, *, if_exists: bool = False) -> None:
+        """Forget a view: a temporary one before a stored one of the same name.
+
+        Raises:
+            TableNotFoundError: there is none and ``if_exists`` is false.
+        """
+        relational.drop_view(self, name, if_exists=if_exists)
+
+    def load_plan(self, path: str | os.PathLike[str]) -> Any:
+        """Read a compiled plan.
+
+        Args:
+            path: a URL, or a path from the working directory on.
+
+        Returns:
+            a `pkray.relational.Plan`.
+
+        Raises:
+            MissingFileError: there is none.
+            PlanError: it is malformed, newer than this pkray, or of other tables: each fault with
+                its JSON pointer.
+        """
+        return relational.load_plan(self.session, path)
+
+    def register_function(self, name: Name, function: Any) -> None:
+        """Give a Python function (`pkray.relational.udf`) a name in this object's queries.
+
+        Raises:
+            QueryError: SQL has a function of this name.
+        """
+        relational.register_function(self, name, function)
+
+    def query(self, name: Name) -> Any:
+        """Find a continuous query.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        return relational.find_query(self, name)
+
+    def queries(self) -> list[Any]:
+        """List the continuous queries of the warehouse, whether they run or not."""
+        return list(relational.list_queries(self))
+
+    def close(self) -> None:
+        """Let go of the runtime; written rows that were not committed are dropped."""
+        if "pkray.relational.continuous.queries.query" in sys.modules:
+            relational.stop_all(self.runtime)
+        super().close()
+
+    def _open_system(self, table: table.Table, system: str) -> SystemTable:
+        if system.startswith("state_") or system in ("errors", "late"):
+            return SystemTable(relational.state_rows(self, table, system), system)
+        check_system_name(table.name, system)
+        return SystemTable(table, system)
+
+    def _check_unused(self, name: str, what: str) -> None:
+        if self.store.list_dirs(".queries"):
+            relational.check_unused(self.store, name, what)

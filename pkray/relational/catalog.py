@@ -1,0 +1,18 @@
+"""A catalog with what queries over its tables need."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from pkray import relational
+from pkray.table.catalog import TableCatalog
+
+
+class Catalog(TableCatalog):
+    """Creates and finds tables, and holds what one object has for queries over them."""
+
+    @cached_property
+    def session(self) -> Any:
+        """What this object holds for queries: the current database, options, temporary views."""
+        return relational.QuerySession(self)
