@@ -89,7 +89,13 @@ class DataType:
         if not isinstance(root, str) or root not in ROOTS:
             said = repr(root) if isinstance(root, str) else type(root).__name__
             raise SchemaError(f"unknown type {said}; known: {', '.join(ROOTS)}")
-        parts: tuple[object, ...] = (self.element, self.key, self.value)
+        fields: object = self.fields
+        if fields is not None and not (
+            isinstance(fields, tuple) and all(isinstance(each, DataField) for each in fields)
+        ):
+            raise SchemaError(f"{self.root} is of fields: give a tuple of DataField as fields")
+        parts: list[object] = [self.element, self.key, self.value]
+        parts += [each.type for each in self.fields or ()]
         if not all(part is None or isinstance(part, DataType) for part in parts):
             raise SchemaError(f"{self.root} is of types: give DataType.parse('INT') as a part")
         object.__setattr__(self, "levels", max((1 + part.levels for part in self.parts), default=0))

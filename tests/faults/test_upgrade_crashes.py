@@ -156,4 +156,4 @@ def _check(catalog: pkray.Catalog, expected: Counter[tuple[tuple[str, Any], ...]
         assert report.equal, str(report)
     assert not result.tags.list().num_rows
     readers = catalog.load_table("shop.orders").consumers.list()["consumer_id"].to_pylist()
-    assert readers == ["query-shop.result"]
+    assert readers == [f"query-shop.result@{query.status()['incarnation']}"]

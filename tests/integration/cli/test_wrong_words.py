@@ -48,7 +48,8 @@ def error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["scan", "db.t", "-f", "(" * 3000], "filter '((("),
         (["tag", "create", "db.t", "x" * 300], "give text, of at most 200"),
         (["tag", "create", "db.t", "\udcff"], "text that UTF-8 can hold"),
-        (["create", "db.x", "--column", "id " + "ARRAY<" * 300, "-k", "id"], "is not a type"),
+        (["create", "db.x", "--column", "id " + "ARRAY<" * 30, "-k", "id"], "is not a type"),
+        (["create", "db.x", "--column", "id " + "ARRAY<" * 300, "-k", "id"], "nest them less"),
         (["alter", "comment", "db.t", "\udcff"], "comment cannot be"),
     ],
 )

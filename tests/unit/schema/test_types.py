@@ -275,3 +275,12 @@ def test_any_type_survives_json_and_pickling(data_type: DataType) -> None:
     assert DataType.parse(data_type.to_json()) == data_type
     assert pickle.loads(pickle.dumps(data_type)) == data_type
     assert isinstance(data_type.arrow, pa.DataType)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [5, "x", ["x"], ("x",), (DataField(0, "a", "INT"),)],
+)
+def test_a_row_is_of_fields_that_have_types(fields):
+    with pytest.raises(SchemaError, match="ROW is of "):
+        DataType("ROW", fields=fields)
