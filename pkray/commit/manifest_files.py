@@ -83,7 +83,7 @@ class ManifestFiles:
     def discard(self) -> None:
         """Delete what was written: for files that no snapshot can name."""
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
-            self._store.delete([paths.manifest(name) for name in self.written])
+            manifest_cache.delete(self._store, [paths.manifest(name) for name in self.written])
         self.written = []
 
     def _write(self, name: str, data: bytes) -> None:

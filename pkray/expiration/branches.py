@@ -228,7 +228,7 @@ class BranchHistories:
         self._main.delete(paths.LATEST_HINT)
         self._main.write(paths.snapshot(first.id), encode(first))
         if first.id != oldest:
-            self._main.delete(paths.snapshot(oldest))
+            main.delete(oldest)
         return removed
 
     def _remove_strays(self, main: SnapshotStore) -> list[Snapshot]:
@@ -237,7 +237,7 @@ class BranchHistories:
         gap = max((number for number in ids if number - 1 not in ids), default=0)
         strays = [main.read(number, fresh=True) for number in reversed(ids) if number < gap]
         for snapshot in strays:
-            self._main.delete(paths.snapshot(snapshot.id))
+            main.delete(snapshot.id)
         return strays
 
     def _take_schemas(self, history: ObjectStore) -> None:

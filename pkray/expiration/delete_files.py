@@ -17,6 +17,7 @@ from pkray.expiration.references import (
 from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
+from pkray.metadata import manifest_cache
 from pkray.metadata.live import live_files
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
@@ -60,7 +61,7 @@ def delete_unreferenced(
     unreferenced = [path for path in data if path.rsplit("/", 1)[-1] not in kept.data]
     unnamed = sorted(metadata - kept.metadata)
     main.delete(unreferenced)
-    main.delete(unnamed)
+    manifest_cache.delete(main, unnamed)
     return len(unreferenced) + len(unnamed)
 
 

@@ -206,7 +206,7 @@ class SnapshotExpirer:
         for snapshot in expiring.expired:
             # After a rollback another snapshot may have the id.
             if not resumed or self._snapshots.holds(snapshot):
-                self._history.delete(paths.snapshot(snapshot.id))
+                self._snapshots.delete(snapshot.id)
         self._history.write(paths.EARLIEST_HINT, str(expiring.kept.id).encode())
 
     def _find_earliest(self) -> Snapshot | None:

@@ -21,6 +21,7 @@ from pkray.format import paths
 from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
+from pkray.metadata import manifest_cache
 from pkray.metadata.changelogs import ChangelogStore
 from pkray.metadata.commit_history import CLOCKS_APART_MILLIS
 from pkray.metadata.tags import TagStore
@@ -68,8 +69,8 @@ class UnreferencedFiles:
         if schema.core.snapshot_clean_empty_directories:
             remove_empty_parents(self._store, {path.rpartition("/")[0] for path in data})
         lists, others = self._metadata(expiring, kept, schema)
-        self._store.delete(others)
-        self._store.delete(lists)
+        manifest_cache.delete(self._store, others)
+        manifest_cache.delete(self._store, lists)
         return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
 
     def _elsewhere(self, schema: TableSchema) -> References:

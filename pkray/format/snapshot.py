@@ -19,7 +19,7 @@ BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
 
 
 class Snapshot(
-    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, dict=False
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, weakref=True
 ):
     """Snapshot JSON, version 3. Times are epoch milliseconds, counts are physical rows.
 

@@ -5,20 +5,19 @@ from __future__ import annotations
 import builtins
 import contextlib
 import threading
-from collections import OrderedDict
 from collections.abc import Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
+from weakref import WeakValueDictionary
 
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
+from pkray.metadata.metadata_cache import metadata
 from pkray.metadata.named_files import numbered_files, read_hint, write_hint
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
-KEPT = 1024
-"""Snapshots kept in memory once read."""
 REMOTE_READS = 32
 """Snapshots read at once from an object store: small files, each a wait for an answer."""
 Below = Literal["there", "expired", "lost"]
@@ -29,12 +28,15 @@ class SnapshotStore:
 
     The hint files ``EARLIEST`` and ``LATEST`` save listing the directory. They are never trusted:
     a wrong or missing one costs time, not correctness. Thread-safe.
+
+    Which snapshots are known is each store's own: another may not have seen a rollback yet. A
+    snapshot that several know is in memory once, in the `MetadataCache`.
     """
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._kept: OrderedDict[int, Snapshot] = OrderedDict()
+        self._kept: WeakValueDictionary[int, Snapshot] = WeakValueDictionary()
         self._seen = 0
         self._newest: tuple[Snapshot, Hashable] | None = None
         self.rollbacks = 0
@@ -99,10 +101,11 @@ class SnapshotStore:
             CorruptFileError: its file is damaged.
         """
         with self._lock:
-            if not fresh and snapshot_id in self._kept:
-                self._kept.move_to_end(snapshot_id)
-                return self._kept[snapshot_id]
-        return self._load(snapshot_id)
+            known = None if fresh else self._kept.get(snapshot_id)
+        if known is None:
+            return self._load(snapshot_id)
+        self._hold(known)
+        return known
 
     def range(self, first: int, last: int, *, fresh: bool = False) -> Iterator[Snapshot]:
         """Yield snapshots first..last, both included, ascending, read as by `read`; those that
@@ -176,11 +179,11 @@ class SnapshotStore:
     def remove_published(self, snapshot: Snapshot) -> None:
         """Delete a snapshot just published, which has got into another table or comes too late."""
         if self.holds(snapshot):
-            for path in (paths.LATEST_HINT, paths.EARLIEST_HINT, paths.snapshot(snapshot.id)):
+            for path in (paths.LATEST_HINT, paths.EARLIEST_HINT):
                 self._store.delete(path)
+            self.delete(snapshot.id)
             self.write_hints()
-        with self._lock:
-            self._kept.pop(snapshot.id, None)
+        self._forget(snapshot.id)
 
     def rests_on(self, base: Snapshot) -> bool:
         """Whether a snapshot just published on ``base`` has it below still: see `look_below`."""
@@ -219,11 +222,14 @@ class SnapshotStore:
             for number in reversed(above):
                 with contextlib.suppress(SnapshotNotFoundError, CorruptFileError):
                     removed.append(self.read(number, fresh=True))
-                self._store.delete(paths.snapshot(number))
-                with self._lock:
-                    self._kept.pop(number, None)
+                self.delete(number)
         self._seen = 0
         return removed
+
+    def delete(self, snapshot_id: int) -> None:
+        """Delete a snapshot's file, and forget it; the hints stay."""
+        self._store.delete(paths.snapshot(snapshot_id))
+        self._forget(snapshot_id)
 
     def write_hints(self) -> None:
         """Let the hints say what is there."""
@@ -279,8 +285,7 @@ class SnapshotStore:
         try:
             data = self._store.read(path)
         except MissingFileError as error:
-            with self._lock:
-                self._kept.pop(snapshot_id, None)
+            self._forget(snapshot_id)
             known = self.ids()
             there = f"{known[0]} to {known[-1]} are there" if known else "there are none"
             raise SnapshotNotFoundError(
@@ -291,16 +296,30 @@ class SnapshotStore:
                 latest=known[-1] if known else None,
                 path=path,
             ) from error
-        snapshot = decode(data, self._store.location(path), snapshot_id)
-        self._keep(snapshot)
-        return snapshot
+        return self._keep(decode(data, self._store.location(path), snapshot_id))
 
-    def _keep(self, snapshot: Snapshot) -> None:
+    def _keep(self, snapshot: Snapshot) -> Snapshot:
+        snapshot = self._hold(snapshot)
         with self._lock:
             known = self._kept.get(snapshot.id)
             if known is not None and known != snapshot:  # rolled back, then committed anew
                 self._kept.clear()
             self._kept[snapshot.id] = snapshot
-            self._kept.move_to_end(snapshot.id)
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        return snapshot
+
+    def _hold(self, snapshot: Snapshot) -> Snapshot:
+        """Keep a snapshot in memory; return the one that is there already, if it is the same."""
+        key = self._key(snapshot.id)
+        held: Snapshot | None = metadata.get(key)
+        if held is not None and (held is snapshot or held == snapshot):
+            return held
+        metadata.put(key, snapshot)
+        return snapshot
+
+    def _forget(self, snapshot_id: int) -> None:
+        with self._lock:
+            self._kept.pop(snapshot_id, None)
+        metadata.forget([self._key(snapshot_id)])
+
+    def _key(self, snapshot_id: int) -> tuple[str, str]:
+        return self._store.url, paths.snapshot(snapshot_id)

@@ -15,10 +15,13 @@ from pkray.storage.object_store import ObjectStore
 
 CACHED_BYTES = 128 << 20
 """Kept in a process, some 2 KB a file."""
+SETS_OF_A_TABLE = 16
+"""Kept: those of the newest snapshots, which a read looks through, and of readers of older ones."""
 
 _EMPTY = FileSet.empty()
 _Names = tuple[str, ...]
 _Marks = tuple[Hashable, ...]
+_Sets = OrderedDict[_Names, tuple[_Marks, FileSet]]
 
 
 class FileSetCache:
@@ -31,8 +34,11 @@ class FileSetCache:
     def __init__(self, capacity: int = CACHED_BYTES) -> None:
         self._capacity = capacity
         self._lock = threading.Lock()
-        self._held: OrderedDict[tuple[str, _Names], tuple[_Marks, FileSet]] = OrderedDict()
+        self._held: OrderedDict[str, _Sets] = OrderedDict()  # by table
         self._bytes = 0
+
+    def __len__(self) -> int:
+        return sum(map(len, self._held.values()))
 
     def knows(self, store: ObjectStore, manifests: Sequence[ManifestFileMeta]) -> bool:
         """Whether no more than a few of the manifests would have to be read."""
@@ -57,9 +63,10 @@ class FileSetCache:
         marks = tuple(store.fingerprint(paths.manifest(name)) for name in names)
         with self._lock:
             start = self._longest_start(store.url, names)
-            held = None if start is None else self._held[store.url, start]
+            held = None if start is None else self._held[store.url][start]
             if start is not None and held is not None and held[0] == marks[: len(start)]:
-                self._held.move_to_end((store.url, start))
+                self._held.move_to_end(store.url)
+                self._held[store.url].move_to_end(start)
             else:
                 start, held = (), None
         files = _EMPTY if held is None else held[1]
@@ -72,7 +79,7 @@ class FileSetCache:
                     "hold: they are damaged; roll back to an earlier snapshot",
                     path=lost,
                 )
-            self._put((store.url, names), marks, files)
+            self._put(store.url, names, marks, files)
         return files
 
     def clear(self) -> None:
@@ -84,26 +91,35 @@ class FileSetCache:
     def _longest_start(self, url: str, names: _Names) -> _Names | None:
         """Find the cached set of most of these manifests, counted from the first; None without
         any."""
-        if (url, names) in self._held:
+        sets = self._held.get(url, ())
+        if names in sets:
             return names
         fitting = [
-            known
-            for place, known in self._held
-            if place == url and len(known) < len(names) and names[: len(known)] == known
+            known for known in sets if len(known) < len(names) and names[: len(known)] == known
         ]
         return max(fitting, key=len, default=None)
 
-    def _put(self, key: tuple[str, _Names], marks: _Marks, files: FileSet) -> None:
+    def _put(self, url: str, names: _Names, marks: _Marks, files: FileSet) -> None:
         with self._lock:
-            replaced = self._held.pop(key, None)
-            if replaced is not None:
-                self._bytes -= replaced[1].nbytes
-            if files.nbytes > self._capacity // 2:
-                return
-            self._held[key] = marks, files
-            self._bytes += files.nbytes
+            sets = self._held.setdefault(url, OrderedDict())
+            self._held.move_to_end(url)
+            if names in sets:
+                self._bytes -= sets.pop(names)[1].nbytes
+            if files.nbytes <= self._capacity // 2:
+                sets[names] = marks, files
+                self._bytes += files.nbytes
+            if len(sets) > SETS_OF_A_TABLE:
+                self._drop_oldest(url)
             while self._bytes > self._capacity:
-                self._bytes -= self._held.popitem(last=False)[1][1].nbytes
+                self._drop_oldest(next(iter(self._held)))
+            if not sets:
+                self._held.pop(url, None)
+
+    def _drop_oldest(self, url: str) -> None:
+        sets = self._held[url]
+        self._bytes -= sets.popitem(last=False)[1][1].nbytes
+        if not sets:
+            del self._held[url]
 
 
 file_sets = FileSetCache()
