@@ -21,6 +21,8 @@ _BLOCK_BYTES = 4 << 20
 """Text parsed at a time: memory does not depend on the file's size."""
 _MORE_THAN_MICROS = re.compile(r"\.\d{7}")
 
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
+
 Line = tuple[int, dict[str, Any]]
 """Its number, and what it says."""
 
@@ -124,6 +126,8 @@ def _of_text(text: str, root: str) -> Any:
         return date.fromisoformat(text)
     if root == "TIME":
         return time.fromisoformat(text)
+    if root in ("FLOAT", "DOUBLE") and text in _NOT_FINITE:
+        return float(text)
     if root in TIMESTAMPS:
         if _MORE_THAN_MICROS.search(text):  # which Python's datetime cuts off
             return pa.scalar(text).cast(nanoseconds(root))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 import shutil
 import sys
 import textwrap
@@ -40,6 +40,9 @@ _LOOK_SECONDS = 0.5
 """Between two looks why a write waits: soon enough for somebody who watches."""
 _INDENTS: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 _NULL = Text("NULL", style="dim")
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""JSON has no numbers for them: they are text there, spelled as SQL casts them."""
+_LIKE_NULL = re.compile("'*NULL'*")
 
 
 def table(data: pa.Table, as_json: bool, shown: Mapping[str, str] | None = None) -> None:
@@ -232,14 +235,17 @@ def _text(value: Any) -> Text:
     if value is None:
         return _NULL
     if isinstance(value, dict):
-        return Text(", ".join(f"{key}={part}" for key, part in value.items()))
+        return Text(", ".join(f"{key}={_text(part)}" for key, part in value.items()))
     if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return Text(", ".join(value))
+        return Text(", ".join(map(_quoted, value)))
     if isinstance(value, str):
-        return Text(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return Text(str(value))  # JSON has none of them
+        return Text(_quoted(value))
     return Text(msgspec.json.encode(value).decode())
+
+
+def _quoted(text: str) -> str:
+    """Quote a text that would look like NULL, or like one that is quoted for that."""
+    return f"'{text}'" if _LIKE_NULL.fullmatch(text) else text
 
 
 def _is_table(value: Any) -> bool:
@@ -271,11 +277,14 @@ def _values(column: pa.Array) -> list[Any]:
     if pa.types.is_nested(column.type):
         return [_nested(value) for value in column]
     values: list[Any] = _plain(column).to_pylist()
+    if pa.types.is_floating(column.type):
+        for index in pc.indices_nonzero(pc.invert(pc.is_finite(column))).to_pylist():
+            values[index] = _NOT_FINITE[str(values[index])]
     return values
 
 
 def _nested(value: pa.Scalar) -> Any:
-    """Write binary and nanoseconds as text wherever they are in a nested value."""
+    """Write what JSON has no values for as text wherever it is in a nested value."""
     if not value.is_valid:
         return None
     if isinstance(value, pa.StructScalar):
@@ -284,7 +293,10 @@ def _nested(value: pa.Scalar) -> Any:
         return [[_nested(part) for part in pair.values()] for pair in value.values]
     if isinstance(value, pa.ListScalar):
         return [_nested(part) for part in value.values]
-    if pa.types.is_binary(value.type) or str(value.type).startswith("timestamp[ns"):
+    is_a = pa.types
+    if is_a.is_binary(value.type) or is_a.is_floating(value.type):
+        return _values(pa.array([value]))[0]
+    if str(value.type).startswith("timestamp[ns"):
         return _values(pa.array([value]))[0]
     return to_python(value)
 

@@ -19,6 +19,7 @@ import typer
 
 from pkray.cli import json_rows
 from pkray.cli.hexadecimal import from_hex
+from pkray.cli.utf8 import Utf8
 from pkray.errors import InputError, UnsupportedError
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
@@ -97,17 +98,21 @@ class RowFile:
                 return
             with self._source() as raw:
                 source = pa.CompressedInputStream(raw, codec) if (codec := self._codec) else raw
-                for batch in self._text(source):
+                for batch in self._text(Utf8(source, "its text")):
                     yield batch, 0 if self.size is None else raw.tell()
         except pa.ArrowNotImplementedError as error:
             raise UnsupportedError(
-                f"file {str(self.path)!r}: {error}: use Parquet for such columns",
+                f"{self._name}: {error}: use Parquet for such columns",
                 path=str(self.path),
             ) from None
         except InputError as error:
-            raise InputError(f"file {str(self.path)!r}: {error}", **error.values) from None
+            raise InputError(f"{self._name}: {error}", **error.values) from None
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"file {str(self.path)!r}: {error}", path=str(self.path)) from None
+            raise InputError(f"{self._name}: {error}", path=str(self.path)) from None
+
+    @property
+    def _name(self) -> str:
+        return "stdin" if self.size is None else f"file {str(self.path)!r}"
 
     def _parquet(self) -> Iterator[tuple[pa.RecordBatch, int]]:
         source = sys.stdin.buffer.read() if self.size is None else str(self.path)

@@ -19,6 +19,7 @@ _OPTIONS = {
     "options": "--option",
     "keys": "--key",
     "schema": "--column",
+    "text": "SQL",
     "consumer_id": "--consumer",
 }
 """Options that have other names than the arguments in Python."""

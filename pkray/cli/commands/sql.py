@@ -11,6 +11,7 @@ import typer
 from pkray.api.catalog import Catalog
 from pkray.cli.shell import Shell
 from pkray.cli.statements import Printer, run
+from pkray.cli.utf8 import Utf8
 from pkray.cli.warehouse import on_service
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.sql.statements.reading import split_statements
@@ -62,10 +63,9 @@ def sql(
 
 def _read(file: Path | None) -> str:
     if file is None or str(file) == "-":
-        return sys.stdin.read()
+        return Utf8(sys.stdin.buffer, "stdin").read().decode()
     try:
-        return file.read_text(encoding="utf-8")
+        with file.open("rb") as source:
+            return Utf8(source, f"--file {file}").read().decode()
     except OSError as error:
         raise typer.BadParameter(f"--file {file} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise typer.BadParameter(f"--file {file} is no text in UTF-8: {error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import os
 import re
@@ -159,6 +160,20 @@ def test_upsert_from_a_pipe(orders, monkeypatch):
     assert scan(orders, "shop.orders")[0]["name"] == "Ada"
 
 
+@pytest.mark.parametrize(
+    ("format", "line"), [("csv", b"1,\xff,1.5"), ("jsonl", b'{"id": 1, "name": "\xff"}')]
+)
+def test_bytes_from_a_pipe_that_are_not_utf8_are_named(orders, monkeypatch, format, line):
+    head = b"id,name,amount\n2,x,1\n" if format == "csv" else b'{"id": 2}\n'
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(head + line)))
+    place = len(head) + line.index(b"\xff")
+    line_number = head.count(b"\n") + 1
+    wrong = orders.error("upsert", "shop.orders", "-", "--format", format)
+    assert f"stdin: its text is not UTF-8: the byte at offset {place} " in wrong
+    assert f"(line {line_number}) is 0xff" in wrong
+    assert len(scan(orders, "shop.orders")) == 3
+
+
 def test_upsert_many_files_in_one_commit(orders, tmp_path):
     (tmp_path / "a.csv").write_text("id,name,amount\n10,a,1\n")
     (tmp_path / "b.txt").write_text("id,name,amount\n11,b,1\n10,c,2\n")
@@ -293,8 +308,17 @@ def test_numbers_that_json_has_not_are_printed(shell, tmp_path):
     (tmp_path / "a.csv").write_text("id,v\n1,nan\n2,-inf\n")
     shell.ok("upsert", "a.t", tmp_path / "a.csv")
     printed = shell.ok("scan", "a.t")
-    assert "nan" in printed
-    assert "-inf" in printed
+    assert "NaN" in printed
+    assert "-Infinity" in printed
+
+
+def test_numbers_that_json_has_not_are_read_as_they_are_printed(shell, tmp_path):
+    columns = ("--column", "id INT", "--column", "v DOUBLE", "--column", "l ARRAY<FLOAT>")
+    shell.ok("create", "a.t", *columns, "-k", "id")
+    row = {"id": 1, "v": "NaN", "l": ["-Infinity", 0.5, None, "Infinity"]}
+    (tmp_path / "a.jsonl").write_text(json.dumps(row))
+    shell.ok("upsert", "a.t", tmp_path / "a.jsonl")
+    assert shell.json("scan", "a.t") == [row]
 
 
 def test_scan_columns_filter_and_limit(orders):

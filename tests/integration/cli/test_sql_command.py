@@ -18,9 +18,10 @@ from pkray.cli.statements import Printer
 def run(tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, str, str]]:
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path))
 
-    def call(*arguments: str, stdin: str | None = None) -> tuple[int, str, str]:
+    def call(*arguments: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
         if stdin is not None:
-            monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
+            data = stdin.encode() if isinstance(stdin, str) else stdin
+            monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
         with pytest.raises(SystemExit) as ended:
             main(["sql", *arguments])
         said = capsys.readouterr()
@@ -140,3 +141,41 @@ def test_the_shell_completes_tables_columns_and_words(catalog):
     assert "SELECT" in completions(catalog, "sel")
     assert "substring" in completions(catalog, "SELECT subs")
     assert list(completions(catalog, "SELECT ")) == []
+
+
+def test_null_and_the_text_null_look_different(run):
+    query = "SELECT v, length(v) AS n FROM VALUES ('NULL'), ('''NULL'''), (NULL), ('a') AS t(v)"
+    lines = [line.split() for line in run(query)[1].splitlines()[2:-1]]
+    assert lines == [["'NULL'", "4"], ["''NULL''", "6"], ["NULL", "NULL"], ["a", "1"]]
+    nested = "SELECT array('NULL') AS l, named_struct('a', NULL, 'b', 'NULL') AS s"
+    assert run(nested)[1].splitlines()[2].split() == ["'NULL'", "a=NULL,", "b='NULL'"]
+
+
+def test_numbers_that_are_none_are_text_in_json(run):
+    query = (
+        "SELECT double('NaN') AS a, float('-Infinity') AS b, double('Infinity') AS c, "
+        "array(double('NaN'), 1.5D, NULL) AS l, named_struct('x', float('Infinity')) AS s, "
+        "CAST(NULL AS DOUBLE) AS z, 0.5D AS h"
+    )
+    assert json.loads(run(query, "--json")[1]) == {
+        "a": "NaN",
+        "b": "-Infinity",
+        "c": "Infinity",
+        "l": ["NaN", 1.5, None],
+        "s": {"x": "Infinity"},
+        "z": None,
+        "h": 0.5,
+    }
+
+
+@pytest.mark.parametrize("source", ["stdin", "file"])
+def test_a_script_that_is_not_utf8_is_refused_with_its_place(run, tmp_path, source):
+    script = b"SELECT 1;\nSELECT '\xff'"
+    (tmp_path / "script.sql").write_bytes(script)
+    name = f"--file {tmp_path / 'script.sql'}" if source == "file" else source
+    arguments = ["--file", str(tmp_path / "script.sql")] if source == "file" else []
+    code, printed, wrong = run(*arguments, stdin=script)
+    assert (code, printed) == (1, "")
+    assert wrong.strip() == (
+        f"error: {name} is not UTF-8: the byte at offset 18 (line 2) is 0xff; write it in UTF-8"
+    )
