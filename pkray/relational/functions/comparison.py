@@ -165,6 +165,7 @@ def operator(symbol: str) -> Callable[[Call, Sequence[str]], str]:
     return lambda call, arguments: f"({f' {symbol} '.join(arguments)})"
 
 
+_OTHERWISE = {"=": ("==",), "<>": ("!=",)}
 for _name, _symbol, _word in (
     ("equal", "=", "are equal"),
     ("not_equal", "<>", "differ"),
@@ -180,7 +181,7 @@ for _name, _symbol, _word in (
         _compares(_name),
         _compare,
         spark=operator(_symbol),
-        synonyms=(_symbol,),
+        synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
         fallible=False,
     )
 
@@ -245,6 +246,7 @@ COMPARISON.add(
     takes("not", boolean, gives=BOOLEAN),
     lambda call, values, rows: pc.invert(values[0]),
     spark=lambda call, arguments: f"(NOT {arguments[0]})",
+    synonyms=("!",),
     fallible=False,
 )
 

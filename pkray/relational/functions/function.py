@@ -16,8 +16,9 @@ from typing import Protocol, TypeAlias
 
 import pyarrow as pa
 
-from pkray.errors import QueryError, SchemaError
+from pkray.errors import QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import absent
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
@@ -32,6 +33,8 @@ FAMILIES = (
     "checks",
     "comparison",
     "conditional",
+    "session",
+    "casts.written",
     "text.strings",
     "text.search",
     "text.regular_expressions",
@@ -54,6 +57,8 @@ FAMILIES = (
     "nested.maps",
     "nested.elements",
     "nested.lambdas",
+    "nested.comparators",
+    "nested.insertion",
     "hashing.digests",
     "hashing.rows",
     "hashing.chained",
@@ -253,8 +258,12 @@ def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> E
 
     Raises:
         QueryError: no such function (the nearest names are said), or wrong arguments.
+        UnsupportedError: Spark has it; with the reason why there is none here.
     """
     if not is_function(name, dialect):
+        why = absent.reason(name)
+        if why is not None:
+            raise UnsupportedError(f"there is no function {name!r}: {why}", function=name)
         names = [each.name for each in written(dialect)]
         near = difflib.get_close_matches(name.lower(), names, 3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""

@@ -274,25 +274,6 @@ class _SparkParser(_Parser):
         self._read_row_type()
         return super()._parse_types(check_func, *args, **kwargs)
 
-    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        **_Parser.FUNCTION_PARSERS,
-        **{
-            name: (lambda self, name=name: self._parse_cast_function(name))
-            for name in (
-                *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"),
-                *("STRING", "BINARY", "DATE", "TIMESTAMP"),
-            )
-        },
-    }
-
-    def _parse_cast_function(self, name: str) -> exp.Expr:
-        """Read ``date(x)`` as a cast."""
-        arguments = self._parse_csv(self._parse_lambda)
-        if len(arguments) != 1:
-            return exp.Anonymous(this=name, expressions=arguments)
-        kind = exp.DataType.build(name, dialect="spark")
-        return self.expression(exp.Cast(this=arguments[0], to=kind))
-
 
 class _FlinkParser(_Parser):
     def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:

@@ -44,6 +44,11 @@ def zone_of(names: Names) -> str:
     return str(getattr(names, "time_zone", "UTC"))
 
 
+def database_of(names: Names) -> str:
+    """Find the database in which names without one are looked up: default where none is said."""
+    return getattr(names, "database", None) or "default"
+
+
 def emission_of(names: Names) -> dict[str, int]:
     """Find when windows give results beside the watermark, as options of the session say.
 

@@ -18,6 +18,7 @@ EXPRESSIONS = snippets(DATA / "expressions.txt")
 AGGREGATES = snippets(DATA / "aggregates.txt")
 REFUSED = (DATA / "refused.txt").read_text().splitlines()
 ELSEWHERE = {
+    "current_catalog": "it is pkray's",
     "current_date": "another time at each run",
     "current_time": "another time at each run",
     "current_timestamp": "another time at each run",
@@ -34,7 +35,9 @@ ELSEWHERE = {
     "sha384": "Spark writes it sha2",
     "sha512": "Spark writes it sha2",
     "similar_to": "Spark has none",
+    "time": "Spark has it where a setting says so",
     "truncate": "Spark has none",
+    "version": "it is pkray's",
 }
 """Functions that Spark's own SQL cannot be asked for, with the reason."""
 

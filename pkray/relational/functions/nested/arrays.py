@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
 from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
@@ -25,6 +25,7 @@ from pkray.relational.functions.nested.arguments import (
     with_element,
     without_nulls,
 )
+from pkray.relational.functions.nested.comparators import sorted_by
 from pkray.relational.functions.nested.elements import equal
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.signatures import (
@@ -92,11 +93,7 @@ def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     if dialect is FLINK and not any(isinstance(each, Lambda) for each in arguments):
         return _sort_array(arguments, dialect)
     if len(arguments) > 1:
-        raise UnsupportedError(
-            "array_sort with a comparison is not supported: write sort_array(array, FALSE) for "
-            "descending order, or transform before",
-            function="array_sort",
-        )
+        return sorted_by(arguments, dialect)
     return takes("array_sort", ARRAY)(arguments, dialect)
 
 
@@ -207,13 +204,13 @@ for _name, _about, _change in (
     ("array_compact", "Leave NULLs out.", compact),
     (
         "array_sort",
-        "Sort elements, NULLs last.",
+        "Sort elements, NULLs last, or by a comparison.",
         lambda lists: _sorted(lists, SortKey("", nulls_first=False)),
     ),
 ):
     NESTED.add(
         _name,
-        f"{_name}(ARRAY) -> ARRAY",
+        f"{_name}(ARRAY{' [, (x, y) -> INT]' if _name == 'array_sort' else ''}) -> ARRAY",
         _about,
         _array_sort if _name == "array_sort" else takes(_name, ARRAY),
         _of_list(_change),

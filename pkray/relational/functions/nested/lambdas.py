@@ -23,11 +23,13 @@ from pkray.relational.functions.nested.arguments import (
     map_type,
     value_of,
 )
+from pkray.relational.functions.nested.arrays import one_zero
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map
 from pkray.relational.functions.signatures import Parameter, check_count, result, wrong_argument
 from pkray.relational.functions.values import as_array
+from pkray.relational.local.keys import argsort, codes
 from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import DataType
 
@@ -146,6 +148,45 @@ def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(both, values=as_array(made, len(both.parents))).array(call.type, null)
 
 
+def _map_zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "map_zip_with"
+    check_count(name, arguments, 3, 3)
+    for place in range(2):
+        MAP.taken(name, arguments, place, dialect)
+    if not isinstance(arguments[2], Lambda):
+        raise wrong_argument(name, 2, arguments[2], "a lambda such as (k, x, y) -> x + y")
+    return typed_call(name, *arguments)
+
+
+def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values[:2]), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    one, other = (Lists.of(value, rows) for value in values[:2])
+    one, other = (each.chosen(np.flatnonzero(known[each.parents])) for each in (one, other))
+    kind = call.type.arrow.key_type
+    keys = pa.concat_arrays([one.values.cast(kind), other.values.cast(kind)])
+    parents = np.concatenate([one.parents, other.parents])
+    numbers = codes([pa.array(parents), one_zero(keys)], len(keys))
+    first = numbers.first_rows()
+    order = argsort([parents[first], first], len(first))
+    items = []
+    for place, part in enumerate((one, other)):
+        begin = place * len(one.values)
+        at = np.full(numbers.count, -1)
+        at[numbers.of_row[begin : begin + len(part.values)]] = np.arange(len(part.values))
+        assert part.items is not None
+        items.append(part.items.take(pa.array(at[order], mask=at[order] < 0)))
+    rows_of = parents[first[order]]
+    chosen = keys.take(pa.array(first[order]))
+    compute: Any = values[2]
+    body = call.arguments[2]
+    assert isinstance(body, Lambda)
+    given = [chosen, *items][: len(body.parameters)]
+    made = as_array(compute(given, pa.array(rows_of), len(rows_of)), len(rows_of))
+    lengths = np.bincount(rows_of, minlength=rows)
+    return Lists(lengths, chosen, None, made).array(call.type, null)
+
+
 def _map_filter_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
@@ -208,6 +249,16 @@ NESTED.add(
     _zip_with,
     _zip_with_kernel,
     lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
+)
+NESTED.add(
+    "map_zip_with",
+    "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
+    "Compute values of two maps together, by their keys; one that a map has not is NULL.",
+    _map_zip_with,
+    _map_zip_with_kernel,
+    lambda arguments: map_type(
+        key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
+    ),
 )
 NESTED.add(
     "map_filter",

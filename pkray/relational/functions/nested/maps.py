@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 import pyarrow as pa
@@ -211,6 +213,36 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
 
 
+def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put maps together; of a key that several have, the last value counts."""
+    kind = call.type.arrow
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    parts = [Lists.of(value, rows) for value in values]
+    parts = [part.chosen(np.flatnonzero(known[part.parents])) for part in parts]
+    parents = np.concatenate([part.parents for part in parts])
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    numbers = codes([pa.array(parents), keys], len(keys))
+    first = numbers.first_rows()
+    last = np.empty(numbers.count, np.int64)
+    last[numbers.of_row] = np.arange(len(keys))
+    order = argsort([parents[first], first], len(first))
+    lengths = np.bincount(parents[first], minlength=rows)
+    chosen = keys.take(pa.array(first[order])), items.take(pa.array(last[order]))
+    return Lists(lengths, chosen[0], None, chosen[1]).array(call.type, null)
+
+
+def _map_union_spark(call: Call, arguments: Sequence[str]) -> str:
+    def union(one: str, other: str) -> str:
+        rest = f"map_filter({one}, (k, v) -> NOT map_contains_key({other}, k))"
+        return f"map_concat({rest}, {other})"
+
+    return reduce(union, arguments)
+
+
 def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "str_to_map"
     check_count(name, arguments, 1, 3)
@@ -244,6 +276,21 @@ NESTED.add(
         value_of(arguments[0]).with_nullable(any(value_of(each).nullable for each in arguments)),
         any_nullable(arguments),
     ),
+)
+NESTED.add(
+    "map_union",
+    "map_union(MAP, …) -> MAP",
+    "Put maps together; of a key that several have, the last value counts.",
+    takes("map_union", MAP, rest=MAP, alike=True),
+    _map_union_kernel,
+    lambda arguments: map_type(
+        key_of(arguments[0]),
+        value_of(arguments[0]).with_nullable(any(value_of(each).nullable for each in arguments)),
+        any_nullable(arguments),
+    ),
+    _map_union_spark,
+    dialects=frozenset({Dialect.FLINK}),
+    fallible=False,
 )
 NESTED.add(
     "str_to_map",

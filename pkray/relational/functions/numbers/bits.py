@@ -16,6 +16,7 @@ from pkray.relational.functions.coercion import (
     BIGINT,
     INT,
     STRING,
+    TINYINT,
     any_nullable,
     cast_to,
     is_untyped_null,
@@ -32,8 +33,9 @@ from pkray.relational.functions.signatures import (
     takes,
     whole,
 )
-from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse
+from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse, validity
 from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import INTEGERS
 
 MATHEMATICS = Family("mathematics")
 
@@ -77,6 +79,7 @@ MATHEMATICS.add(
     takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
     by_arrow(pc.bit_wise_not),
     spark=lambda call, arguments: f"(~ {arguments[0]})",
+    synonyms=("~",),
     fallible=False,
 )
 
@@ -104,10 +107,10 @@ def _shift(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(result, values, call.type.arrow, rows)
 
 
-for _name, _about in (
-    ("shiftleft", "Shift the bits of an integer to the left."),
-    ("shiftright", "Shift the bits of an integer to the right; the sign stays."),
-    ("shiftrightunsigned", "Shift the bits of an integer to the right; zeros come in."),
+for _name, _symbol, _about in (
+    ("shiftleft", "<<", "Shift the bits of an integer to the left."),
+    ("shiftright", ">>", "Shift the bits of an integer to the right; the sign stays."),
+    ("shiftrightunsigned", ">>>", "Shift the bits of an integer to the right; zeros come in."),
 ):
     MATHEMATICS.add(
         _name,
@@ -115,6 +118,7 @@ for _name, _about in (
         _about,
         takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
         _shift,
+        synonyms=(_symbol,),
         fallible=False,
     )
 _NIBBLES = np.array([bin(number).count("1") for number in range(256)], np.int32)
@@ -134,6 +138,34 @@ MATHEMATICS.add(
     takes("bit_count", bigint, gives=INT),
     _bit_count,
     fallible=False,
+)
+
+
+def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
+    number, place = numpy_of(values[0]), numpy_of(values[1])
+    width = 8 * number.dtype.itemsize
+    known = validity(values)
+    wrong = np.broadcast_to((place < 0) | (place >= width), (rows,))
+    wrong = pa.array(wrong) if known is None else pc.and_(pa.array(wrong), known)
+    refuse(call, values, wrong, f"is beyond the {width} bits, which count from 0", rows)
+    bits = (number.astype(np.int64) >> np.clip(place, 0, 63)) & 1
+    return from_numpy(bits.astype(np.int8), values, pa.int8(), rows)
+
+
+@parameter("an integer")
+def _integer_as_it_is(argument: Expression, dialect: Dialect) -> Expression | None:
+    if is_untyped_null(argument):
+        return cast_to(argument, INT)
+    return argument if argument.type.root in INTEGERS else None
+
+
+MATHEMATICS.add(
+    "bit_get",
+    "bit_get(integer, place from 0) -> TINYINT",
+    "Give one bit of an integer, the least first.",
+    takes("bit_get", _integer_as_it_is, integer, gives=TINYINT),
+    _bit_get,
+    synonyms=("getbit",),
 )
 _FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int64)
 MATHEMATICS.add(

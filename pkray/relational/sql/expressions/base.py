@@ -21,7 +21,15 @@ from pkray.schema.types import STRINGS, DataType
 MAX_DEPTH = 120
 """Most expressions in each other: binding one takes a few of Python's 1,000 frames."""
 Hook: TypeAlias = "Callable[[exp.Expr], Expression | None]"
-_BARE = {"localtime", "localtimestamp", "current_date", "current_timestamp", "current_time"}
+_BARE = {
+    "localtime",
+    "localtimestamp",
+    "current_date",
+    "current_timestamp",
+    "current_time",
+    "current_user",
+    "session_user",
+}
 
 
 class Scope(Protocol):

@@ -15,7 +15,7 @@ from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambd
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt, text_literal
 from pkray.relational.sql.expressions.intervals import Interval
 from pkray.relational.sql.expressions.lambdas import parameter_types
-from pkray.relational.sql.names import zone_of
+from pkray.relational.sql.names import database_of, zone_of
 from pkray.schema.types import DataType
 
 _UNIT_FIRST = {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
@@ -67,9 +67,17 @@ def call(
         )
     if binder.dialect is Dialect.SPARK and name.lower() in ("ltrim", "rtrim", "trim"):
         bound.reverse()  # characters come first there
-    if name.lower() == "current_timezone" and not bound:
-        return text_literal(zone_of(binder.names))
+    of_session = _OF_SESSION.get(name.lower())
+    if of_session is not None and not bound:
+        return text_literal(of_session(binder.names))
     return binder.resolve(name, tuple(bound))
+
+
+_OF_SESSION = {
+    "current_timezone": zone_of,
+    "current_database": database_of,
+    "current_schema": database_of,
+}
 
 
 def _step(binder: BaseBinder, name: str, node: exp.Expr) -> tuple[Expression, ...]:

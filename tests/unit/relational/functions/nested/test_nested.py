@@ -14,6 +14,8 @@ from pkray.relational.functions import function
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
 from pkray.schema.types import DataType
+from tests.unit.relational.expressions import value
+from tests.unit.relational.expressions import values as expression_values
 from tests.unit.relational.functions.evaluate import column, number, resolved, text, values
 
 FLINK = Dialect.FLINK
@@ -327,8 +329,6 @@ def test_wrong_calls_are_refused(
 
 
 def test_what_is_not_offered_says_what_to_write() -> None:
-    with pytest.raises(UnsupportedError, match="write sort_array"):
-        resolved("array_sort", INTS, over(X, "e"))
     with pytest.raises(UnsupportedError, match=r"write transform\(array"):
         resolved("element_of", column("ARRAY<ROW<`a` INT>>"), text("a"))
 
@@ -345,3 +345,26 @@ def test_zeros_of_either_sign_are_one_element(name: str, expected: list[float]) 
     zeros = column("ARRAY<DOUBLE>", "x")
     arguments = [zeros] if name == "array_distinct" else [zeros, zeros]
     assert repr(values(resolved(name, *arguments), x=[[-0.0, 0.0]])) == repr([expected])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("map(1, 'a', 2, 'b'), map(1, 'x', 3, 'y'), (k, l, r) -> concat(l, r)",
+         [(1, "ax"), (2, None), (3, None)]),
+        ("map(1, 'a'), map(2L, 'x'), (k, l, r) -> coalesce(l, r)", [(1, "a"), (2, "x")]),
+        ("map(1, 'a'), map(1, 'b'), k -> k", [(1, 1)]),
+        ("map(1, 'a'), cast(null as map<int, string>), (k, l, r) -> 1", None),
+    ],
+)  # fmt: skip
+def test_values_of_two_maps_are_computed_by_their_keys(arguments: str, expected: Any) -> None:
+    assert value(f"map_zip_with({arguments})") == expected
+
+
+def test_the_last_value_of_a_key_counts_where_maps_are_united() -> None:
+    columns = {
+        "x": ("MAP<STRING, INT>", [[("a", 1), ("b", 2)], [("a", 1)], None]),
+        "y": ("MAP<STRING, INT>", [[("b", 3)], None, []]),
+    }
+    wanted = [[("a", 1), ("b", 3)], None, None]
+    assert expression_values("map_union(x, y)", columns, FLINK) == wanted

@@ -1,0 +1,47 @@
+"""Functions of Spark's that there are none of here, with the reason and what to write instead."""
+
+from __future__ import annotations
+
+import re
+
+_REASONS = (
+    (
+        r"(hll|theta|kll|tuple)_\w+|count_min_sketch|approx_top_k\w*|bitmap_\w+",
+        "sketches are no values here: approx_count_distinct, percentile and mode are exact",
+    ),
+    (r"st_\w+", "there is no type of places on Earth: keep them as BYTES, or use Spark"),
+    (
+        r"xpath\w*|(from|to|schema_of)_xml",
+        "there is no XML: write JSON, or register a function",
+    ),
+    (
+        r"(try_)?parse_json|(try_)?variant_\w+|is_\w*variant\w*|schema_of_variant\w*|"
+        r"to_variant_object",
+        "there is no type VARIANT: keep JSON as STRING, read it by get_json_object or from_json",
+    ),
+    (
+        r"(from|to|schema_of)_(avro|protobuf)",
+        "there are no schemas of Avro and Protobuf: decode bytes in a registered function",
+    ),
+    (r"(try_)?aes_\w+", "keys would stand in queries and plans: encrypt in a registered function"),
+    (r"java_method|(try_)?reflect", "queries call no Java: register a function"),
+    (
+        r"collat\w+",
+        "text is compared by its bytes: compare lower(x), or a key that you make of it",
+    ),
+    (r"input_file_\w+|spark_partition_id", "rows are of tables, not of files and partitions"),
+    (r"vector_\w+", "there is no arithmetic of vectors: write aggregate and zip_with"),
+    (r"python_worker_logs", "it lists logs of Spark's own workers"),
+    (r"measure", "there are no metric views: write the aggregate"),
+    (r"current_path", "functions have one name: there is no path along which they are looked up"),
+    (r"sql_keywords", "there is no table of words: quote names by backticks"),
+)
+_PATTERNS = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)
+
+
+def reason(name: str) -> str | None:
+    """Say why there is no function of a name; None where nothing is known of it."""
+    for pattern, why in _PATTERNS:
+        if pattern.fullmatch(name.lower()):
+            return why
+    return None

@@ -1,0 +1,39 @@
+"""Casts that are written as functions: ``int(x)``, ``date(x)``."""
+
+from __future__ import annotations
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.casts.casting import cast
+from pkray.relational.functions.function import Family, Resolver
+from pkray.relational.functions.signatures import anything, check_count
+from pkray.relational.plan.expressions import Expression
+from pkray.schema.types import DataType
+
+CONDITIONAL = Family("conditional")
+_SPARK = frozenset({Dialect.SPARK})
+_NAMES = {
+    **{
+        name: DataType(name.upper())
+        for name in (
+            *("boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal"),
+            *("string", "date"),
+        )
+    },
+    "binary": DataType("BYTES"),
+    "timestamp": DataType("TIMESTAMP_LTZ"),
+    "time": DataType("TIME", precision=6),
+}
+
+
+def _cast(name: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 1, 1)
+        return cast(anything.taken(name, arguments, 0, dialect), _NAMES[name], dialect)
+
+    return resolve
+
+
+for _name, _kind in _NAMES.items():
+    CONDITIONAL.alias(
+        _name, f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name), dialects=_SPARK
+    )

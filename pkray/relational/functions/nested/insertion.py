@@ -1,0 +1,134 @@
+"""Functions that put values into arrays and cut parts out of them, by place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import EvaluationError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import INT, any_nullable, cast_to, is_untyped_null
+from pkray.relational.functions.function import Value, typed_call
+from pkray.relational.functions.nested.arguments import (
+    ARRAY,
+    FLINK,
+    NESTED,
+    Values,
+    array_type,
+    element_of,
+    typed_as_first,
+    with_element,
+)
+from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.signatures import check_count, integer, parameter, takes
+from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import DataType
+
+_MOST = 1 << 27
+"""Elements that one batch of results may have: its places take a gigabyte."""
+
+
+@parameter("an INT")
+def _place(argument: Expression, dialect: Dialect) -> Expression | None:
+    if is_untyped_null(argument):
+        return cast_to(argument, INT)
+    taken = argument.type.root in ("TINYINT", "SMALLINT", "INT")
+    return cast_to(argument, INT) if taken else None
+
+
+def _insert(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve array_insert(array, place, value)."""
+    name = "array_insert"
+    check_count(name, arguments, 3, 3)
+    ARRAY.taken(name, arguments, 0, dialect)
+    place = _place.taken(name, arguments, 1, dialect)
+    array, value = with_element(arguments[0], arguments[2], dialect, name)
+    return typed_call(name, array, place, value)
+
+
+def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    null = null_rows([values[0], values[1]], rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    place = np.asarray(as_array(values[1], rows).fill_null(1)).astype(np.int64)
+    refuse(call, values, pa.array((place == 0) & known), "counts from 1, not from 0", rows)
+    old = lists.lengths
+    at = np.where(place > 0, place - 1, old + 1 + place)
+    before = np.maximum(-at, 0)  # NULLs between the new element and the old ones
+    at = np.maximum(at, 0)
+    lengths = np.where(known, np.maximum(old + before, at) + 1, 0)
+    total = int(lengths.sum())
+    if total > _MOST:
+        row = int(np.argmax(lengths))
+        raise EvaluationError(
+            f"array_insert makes arrays of {total} elements in one batch, one of them of "
+            f"{lengths[row]}: insert at a place nearer to the array",
+            function="array_insert",
+            row=row,
+        )
+    begins = np.cumsum(lengths) - lengths
+    moved = lists.places + (lists.places >= at[lists.parents]) + before[lists.parents]
+    taken = np.full(total, -1)
+    kept = known[lists.parents]
+    taken[(begins[lists.parents] + moved)[kept]] = np.flatnonzero(kept)
+    taken[(begins + at)[known]] = len(lists.values) + np.flatnonzero(known)
+    kind = call.type.arrow.value_type
+    both = pa.concat_arrays([lists.values.cast(kind), as_array(values[2], rows).cast(kind)])
+    made = both.take(pa.array(taken, mask=taken < 0))
+    return Lists(lengths, made, None).array(call.type, null)
+
+
+def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
+    element = element_of(arguments[0]).with_nullable(True)
+    return array_type(element, any_nullable(arguments[:2]))
+
+
+def _part_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Keep elements from a place to another, both included; flink counts 0 as the first."""
+    lists = Lists.of(values[0], rows)
+    ends = [np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]]
+    first, last = (
+        np.where(each < 0, lists.lengths + each, np.maximum(each, 1) - 1)
+        for each in (ends[0], ends[1] if len(ends) > 1 else np.full(rows, -1))
+    )
+    parents = lists.parents
+    inside = (lists.places >= first[parents]) & (lists.places <= last[parents])
+    null = null_rows(list(values), rows)
+    return lists.chosen(np.flatnonzero(inside)).array(call.type, null)
+
+
+NESTED.add(
+    "array_insert",
+    "array_insert(ARRAY<x>, place INT, x) -> ARRAY<x>",
+    "Put a value at a place, counted from 1, or from the end if negative; NULLs fill what is "
+    "between it and the elements.",
+    _insert,
+    _insert_kernel,
+    _inserted_type,
+)
+NESTED.add(
+    "array_slice",
+    "array_slice(ARRAY, first [, last]) -> ARRAY",
+    "Keep the elements from a place to another, counted from 1, or from the end if negative.",
+    takes("array_slice", ARRAY, integer, integer, least=2),
+    _part_kernel,
+    typed_as_first,
+    lambda call, arguments: (
+        f"IF({' OR '.join(f'({each} IS NULL)' for each in arguments)}, NULL, "
+        f"transform(filter(transform({arguments[0]}, (x, i) -> struct(x, i)), "
+        f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
+    ),
+    dialects=frozenset({FLINK}),
+    fallible=False,
+)
+
+
+def _from_zero(arguments: Sequence[str], place: int) -> str:
+    """Write a place in Spark SQL, counted from 0."""
+    if place == len(arguments):
+        return f"(size({arguments[0]}) - 1)"
+    said = arguments[place]
+    return f"IF({said} < 0, size({arguments[0]}) + {said}, greatest({said}, 1) - 1)"

@@ -1,0 +1,50 @@
+"""Functions that tell of the session that a query is written in: constants of its plan."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable
+
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.function import Family
+from pkray.relational.functions.signatures import check_count, text_literal
+from pkray.relational.plan.expressions import Expression
+from pkray.version import __version__
+
+CONDITIONAL = Family("conditional")
+_SPARK = frozenset({Dialect.SPARK})
+
+
+def _user() -> str:
+    """Name the user that the process runs as; where the system has no name for it, by number."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return "unknown"
+
+
+def _tells(name: str, value: Callable[[], str], about: str, *synonyms: str) -> None:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 0, 0)
+        return text_literal(value())
+
+    both = name == "current_database"
+    CONDITIONAL.alias(
+        name,
+        f"{name}() -> STRING",
+        about,
+        resolve,
+        *synonyms,
+        dialects=frozenset(Dialect) if both else _SPARK,
+    )
+
+
+_tells("current_user", _user, "Name the user whose process it is.", "user", "session_user")
+_tells("version", lambda: f"pkray {__version__}", "Name the release of pkray.")
+_tells(
+    "current_database",
+    lambda: "default",
+    "Name the database in which tables without one are looked up.",
+    "current_schema",
+)
+_tells("current_catalog", lambda: "pkray", "Name the catalog, which is always pkray.")
