@@ -209,6 +209,9 @@ class Life:
         """Let all queries read what there is."""
         if self.fault is not None and self.main.machine is not None:
             self.arm(self.main.machine)
+        for machine in self.zombies:  # before who reads what one of them may have committed
+            if machine.is_awake:
+                stepping.settle(machine)
         for job in self.jobs.values():
             machine = job.machine
             if machine is None or not machine.is_awake:
@@ -218,9 +221,6 @@ class Life:
             else:
                 stepping.settle(machine)
             self.look_at(machine)
-        for machine in self.zombies:
-            if machine.is_awake:
-                stepping.settle(machine)
 
     def _run_out(self, job: Job, machine: Machine) -> None:
         """Start a query that ends with what there is."""

@@ -22,6 +22,7 @@ from pkray.relational.continuous.queries import query, worker
 from pkray.relational.continuous.upgrades import upgrade
 from pkray.service import local_handle
 from tests.faults.faulty_store import Killed
+from tests.faults.lives.jobs import READ
 from tests.faults.lives.machines import Machine, World, this_machine
 
 GLANCE = 0.002
@@ -85,7 +86,8 @@ class Turn:
 
 def settle(machine: Machine) -> None:
     """Let the queries of a machine read all that there is, or meet what is planned for it."""
-    for turn in [each._turn for each in machine.workers]:
+    readers_last = sorted(machine.workers, key=lambda each: bool(each.name == READ))
+    for turn in [each._turn for each in readers_last]:
         if machine.is_awake and turn.worker.is_running:
             turn.worker.look_soon()
             machine.await_(lambda turn=turn: turn.has_rest)  # type: ignore[misc]
