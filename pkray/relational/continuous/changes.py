@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from pkray.errors import UnsupportedError
 from pkray.relational.local.batches import batch_of
 from pkray.relational.local.keys import codes
 from pkray.relational.plan.fields import Fields
@@ -234,3 +235,20 @@ def updates(changes: Changes, key: Sequence[str]) -> Changes:
     places = np.arange(len(groups)) * 2
     places[gone] = places[come] - 1
     return Changes(changes.rows, kinds).take(np.argsort(places, kind="stable"))
+
+
+def taken_away(what: str, sources: Iterable[str]) -> UnsupportedError:
+    """Make the error of rows that were taken away where rows are to be added alone.
+
+    Args:
+        what: counts on that.
+        sources: names of what it reads.
+    """
+    names = tuple(dict.fromkeys(sources))
+    return UnsupportedError(
+        f"rows of {', '.join(names)} were taken away, by INSERT OVERWRITE or with a partition, and "
+        f"{what} counts on rows being added alone, as they are with merge-engine = first-row: "
+        "begin anew by materialize(…, replace=True), and have such changes followed from then on "
+        "by the hint OPTIONS('streaming-read-overwrite' = 'true')",
+        sources=names,
+    )

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.errors import UnsupportedError
 from pkray.options.values import duration_millis
-from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.changes import Changes, taken_away
 from pkray.relational.continuous.operator import (
     Context,
     Epoch,
@@ -182,6 +182,8 @@ class Graph:
                 continue
             given = self._given(stage, made)
             self.running = stage
+            if not stage.operator.passes_any:
+                _check_added(stage, given)
             self.most_rows = max(self.most_rows, *map(len, given))
             for state in stage.states.values():
                 state.now = epoch.time
@@ -317,6 +319,20 @@ class Graph:
     def states(self) -> dict[str, State]:
         """List all states by their names."""
         return {name: state for stage in self.stages for name, state in stage.states.items()}
+
+
+def _check_added(stage: Stage, given: Sequence[Changes]) -> None:
+    """Check that an operator that counts on rows being added alone is given no others.
+
+    Raises:
+        UnsupportedError: rows are taken away.
+    """
+    inputs = zip(stage.node.inputs, stage.operator.context.inputs, given, strict=True)
+    for node, mode, changes in inputs:
+        if mode.is_append and not changes.is_append:
+            scans = (each for each in node.walk() if isinstance(each, Scan))
+            names = dict.fromkeys(each.source.name for each in scans)
+            raise taken_away(f"node {stage.number} ({type(stage.node).__name__})", names)
 
 
 def _exchanged_by(stage: Stage, spec: StateSpec, rows: pa.RecordBatch) -> pa.Array:

@@ -129,9 +129,12 @@ class Operator(ABC):
     Attributes:
         wakes_at: processing time in milliseconds at which it works even if nothing changes; None:
             nothing waits for that. What ever does has one when it is made.
+        passes_any: whether it takes rows away too where its inputs are to add rows alone: true of
+            those that look at no other rows than those that they are given.
     """
 
     wakes_at: int | None = None
+    passes_any = False
 
     def __init__(self, node: Any, context: Context) -> None:
         self.node = node

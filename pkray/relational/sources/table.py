@@ -71,7 +71,7 @@ class TableSource(Source):
         self.view = view
         self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
         self.primary_key = self.schema.primary_keys
-        self.changelog = _mode(self.schema.core)
+        self.changelog = _mode(self.schema.core, follows_overwrites=self.follows_overwrites)
         late = self.begins_late and self.changelog == "all"
         self.mode = "insert" if self.at else "upsert" if late else self.changelog
 
@@ -113,6 +113,12 @@ class TableSource(Source):
         )
         is_named = options.scan_mode == "default" and any(each is not None for each in named)
         return not self.at and (options.scan_mode in _LATE or is_named)
+
+    @property
+    def follows_overwrites(self) -> bool:
+        """Whether a hint says that rows may be taken away of which its merge engine adds alone."""
+        named = TableOptions.parse(self.options).streaming_read_overwrite
+        return named and self.schema.core.merge_engine == "first-row"
 
     @property
     def was_empty(self) -> bool:
@@ -221,10 +227,10 @@ def _with_options(table: Table, options: Mapping[str, str]) -> Table:
     return Table(table.location, dataclasses.replace(table.schema, options=merged), table.runtime)
 
 
-def _mode(options: TableOptions) -> str:
+def _mode(options: TableOptions, *, follows_overwrites: bool) -> str:
     """Say which changes the table's own changelog gives."""
     if options.merge_engine == "first-row":
-        return "insert"
+        return "all" if follows_overwrites else "insert"
     return "upsert" if options.changelog_producer == "none" else "all"
 
 

@@ -17,6 +17,7 @@ Beginning: TypeAlias = tuple[int, int | None]
 newest."""
 EVERYTHING: Beginning = (-1, None)
 """All rows that are there, then what changes."""
+_OVERWRITES = "streaming-read-overwrite"
 _UNUSED = (
     "consumer-id",
     "consumer.expiration-time",
@@ -24,7 +25,7 @@ _UNUSED = (
     "consumer.ignore-progress",
     "continuous.discovery-interval",
     "scan.bounded.watermark",
-    "streaming-read-overwrite",
+    _OVERWRITES,
 )
 """Options of streams that a query has no use for: it keeps its place itself, and has a trigger."""
 
@@ -38,7 +39,7 @@ def beginning(source: TableSource, told: ToldSnapshots) -> Beginning:
         UnsupportedError: an option that means nothing to a continuous query.
     """
     for key in _UNUSED:
-        if key in source.options:
+        if key in source.options and not (key == _OVERWRITES and source.follows_overwrites):
             raise UnsupportedError(
                 f"option {key!r} of {source.name} means nothing to a continuous query: it keeps "
                 "its place under its own name, and reads when its trigger says; leave it out",

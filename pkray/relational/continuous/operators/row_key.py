@@ -26,6 +26,8 @@ class RowKeys(Operator):
     Of equal rows the one with the greatest number is retracted, so that the numbers have no gaps.
     """
 
+    passes_any = True
+
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         columns = pa.schema([pa.field(_COUNT, pa.int64())])

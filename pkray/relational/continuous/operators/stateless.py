@@ -53,6 +53,8 @@ class Stateless(Operator):
     What asks for the time gets the epoch's, which is the same when the epoch is run again.
     """
 
+    passes_any = True
+
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
         self._step = numbered_step(node)
@@ -136,6 +138,8 @@ def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
 class InWindows(Operator):
     """Gives each row once for each of its windows."""
 
+    passes_any = True
+
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
         if not len(changes):
@@ -158,6 +162,8 @@ class Watermarks(Operator):
     Attributes:
         watermark: the greatest so far, in microseconds; None before the first row.
     """
+
+    passes_any = True
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
@@ -209,6 +215,8 @@ def _is_shifted(value: Expression, column: str) -> bool:
 class Passing(Operator):
     """Passes changes on: a table has no order, and what is said of rows changes none."""
 
+    passes_any = True
+
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         return inputs[0]
 
@@ -216,6 +224,8 @@ class Passing(Operator):
 @operates(SetOperation, when=lambda node: node.kind is SetKind.UNION and node.all)
 class Union(Operator):
     """Gives the changes of all inputs: UNION ALL."""
+
+    passes_any = True
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         schema = self.node.fields.arrow

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import UnsupportedError
-from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.changes import Changes, taken_away
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.local.batches import batch_of
@@ -20,7 +20,7 @@ from pkray.relational.local.keys import codes
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.keys import best_key, upsert_keys
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import Node, Scan
 from pkray.schema.row_kind import DELETE, SHORT, UPDATE_AFTER, UPDATE_BEFORE
 from pkray.service.protocol import PushReport
 
@@ -66,6 +66,8 @@ class Messages:
     def __init__(self, root: Node, encoding: Encoding) -> None:
         fields = root.fields
         self._key = best_key(root, upsert_keys(root)) if encoding == "upsert" else None
+        self._appends = encoding == "append"
+        self._sources = [each.source.name for each in root.walk() if isinstance(each, Scan)]
         self.schema = pa.schema(
             [
                 pa.field(KIND, pa.string(), nullable=False),
@@ -75,7 +77,13 @@ class Messages:
         )
 
     def batch(self, changes: Changes, epoch: int) -> pa.RecordBatch:
-        """Write the net changes of an epoch."""
+        """Write the net changes of an epoch.
+
+        Raises:
+            UnsupportedError: rows are taken away, and the encoding has inserts alone.
+        """
+        if self._appends and not changes.is_append:
+            raise taken_away("encoding='append'", self._sources)
         if self._key is not None:
             changes = _upserts(changes, self._key)
         rows = len(changes)
