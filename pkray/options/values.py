@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
 from pkray.arguments import file_names
 
 MB = 1 << 20
 HOUR = 3_600_000
+LONGEST = 1 << 63
+"""Sizes, durations and whole numbers are below it: they are stored and sent as 64 bits."""
 
 _SIZE_UNITS = {"": 0, "b": 0, "bytes": 0}
 _SIZE_UNITS |= {"k": 10, "kb": 10, "kib": 10, "kibibytes": 10}
@@ -60,7 +63,15 @@ def _quantity(text: str, units: dict[str, int]) -> tuple[int, int]:
 
 def _size(text: str) -> int:
     number, shift = _quantity(text, _SIZE_UNITS)
-    return number << shift
+    return _within(number << shift, text)
+
+
+def _within(number: int, text: str, low: int | None = None, high: int | None = None) -> int:
+    least = -LONGEST if low is None else low
+    most = LONGEST - 1 if high is None else high
+    if not least <= number <= most:
+        raise ValueError(text)
+    return number
 
 
 def duration_millis(text: str) -> int:
@@ -70,7 +81,7 @@ def duration_millis(text: str) -> int:
         ValueError: the text is no duration.
     """
     number, nanos = _quantity(text, _NANOS)
-    return number * nanos // 1_000_000
+    return _within(number * nanos // 1_000_000, text)
 
 
 def duration_text(text: str) -> str:
@@ -130,14 +141,34 @@ def integer(low: int | None = None, high: int | None = None) -> Kind:
     """Take a whole number, at least ``low`` and at most ``high``."""
 
     def parse(text: str) -> int:
-        value = int(text)
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise ValueError(text)
-        return value
+        return _within(int(text), text, low, high)
 
     bound = "" if low is None else f" of at least {low}"
     bound += "" if high is None else f" and at most {high}"
     return Kind("integer", parse, f"a whole number{bound}")
+
+
+def size(low: str, high: str | None = None) -> Kind:
+    """Take a size, at least ``low`` and at most ``high``."""
+    least, most = _size(low), None if high is None else _size(high)
+
+    def parse(text: str) -> int:
+        return _within(_size(text), text, least, most)
+
+    bound = f" of at least {low}" + ("" if high is None else f" and at most {high}")
+    return Kind("size", parse, f"{SIZE.allowed}{bound}")
+
+
+def _http_url(text: str) -> str:
+    """Check that a URL is one of HTTP or HTTPS, without a user in it."""
+    parts = urlsplit(text)
+    usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    if not usable or parts.username is not None or any(char.isspace() for char in text):
+        raise ValueError("no URL of HTTP or HTTPS")
+    return text
+
+
+HTTP_URL = Kind("URL", _http_url, "a URL such as https://host/path, without a user in it")
 
 
 def choice(*words: str) -> Kind:

@@ -230,7 +230,7 @@ class Column:
 
     def filter(self, condition: object) -> Column:
         """Let an aggregate see only rows for which a condition is true."""
-        where = exp.Where(this=expression(condition))
+        where = exp.Where(this=conditional(condition))
         return Column(exp.Filter(this=self.tree.copy(), expression=where))
 
     def over(
@@ -275,7 +275,7 @@ class Column:
         if not isinstance(self.tree, exp.Case) or self.tree.args.get("default") is not None:
             raise QueryError(f"{self._shown()} takes no further when(): it goes before otherwise()")
         made = self.tree.copy()
-        made.append("ifs", exp.If(this=expression(condition), true=_operand(value)))
+        made.append("ifs", exp.If(this=conditional(condition), true=_operand(value)))
         return Column(made)
 
     def otherwise(self, value: object) -> Column:
@@ -373,7 +373,7 @@ def lit(value: object) -> Column:
 
 def when(condition: object, value: object) -> Column:
     """Give a value where a condition is true: ``when(a > 1, "x").when(…).otherwise("y")``."""
-    branch = exp.If(this=expression(condition), true=_operand(value))
+    branch = exp.If(this=conditional(condition), true=_operand(value))
     return Column(exp.Case(ifs=[branch]))
 
 
@@ -427,6 +427,13 @@ def expression(value: object) -> exp.Expr:
             raise QueryError("an expression is empty text: give a column's name or SQL")
         return Text(this=value)
     return constant(value).tree.copy()
+
+
+def conditional(value: object) -> exp.Expr:
+    """Take a condition as of `expression`; None is none, though SQL would read it as NULL."""
+    if value is None:
+        raise QueryError("a condition is None: give a column or SQL, such as 'a > 10'")
+    return expression(value)
 
 
 def ordering(value: object) -> exp.Expr:

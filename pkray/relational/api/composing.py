@@ -32,6 +32,10 @@ class Side:
     name: str | None = None
 
 
+_OF_A_KEY = ("expressions", "order")
+"""Parts that ``SELECT 1 ORDER BY`` and one sort key have."""
+
+
 class Writer:
     """Writes a query over some relations: reads the text in it, finds what its columns mean."""
 
@@ -74,9 +78,10 @@ class Writer:
 
     def _read_key(self, text: str) -> exp.Expr:
         prefix = "SELECT 1 ORDER BY "
-        (tree,) = parse_trees(prefix + text, self.names.dialect, shift=len(prefix))
+        tree, *others = parse_trees(prefix + text, self.names.dialect, shift=len(prefix))
         keys = tree.args["order"].expressions if tree.args.get("order") else []
-        if len(keys) != 1 or tree.args.get("limit"):
+        more = any(value for name, value in tree.args.items() if name not in _OF_A_KEY)
+        if len(keys) != 1 or others or more:
             raise QueryError(f"one sort key is expected, not {text!r}")
         made: exp.Expr = keys[0].pop()
         return made

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.api import syntax
-from pkray.relational.api.column import Column, expression, listed
+from pkray.relational.api.column import Column, conditional, expression, listed
 from pkray.relational.api.composing import opened
 from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import identifier
@@ -37,7 +37,7 @@ class Grouped:
 
     def having(self, *conditions: object) -> Grouped:
         """Keep the groups for which all conditions are true: ``having("count(*) > 1")``."""
-        made = tuple(expression(each) for each in conditions)
+        made = tuple(conditional(each) for each in conditions)
         return Grouped(self._relation, self._given, (*self._having, *made))
 
     def agg(self, *columns: object, **named: object) -> Any:

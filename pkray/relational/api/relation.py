@@ -18,7 +18,7 @@ from pkray.errors import ColumnNotFoundError, OptionError, QueryError, Unsupport
 from pkray.extras import require_extra
 from pkray.relational import running
 from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling, syntax
-from pkray.relational.api.column import Column, expression, listed, ordering
+from pkray.relational.api.column import Column, conditional, expression, listed, ordering
 from pkray.relational.api.composing import Side, Writer, opened, passed_on, star
 from pkray.relational.api.grouped import Grouped
 from pkray.relational.api.queried import AsOf, Queried
@@ -328,7 +328,7 @@ class Relation(Queried):
         if not conditions:
             raise QueryError("filter takes a condition, such as 'a > 10'")
         writer = self._writer()
-        wanted = [writer.settled(expression(each)) for each in conditions]
+        wanted = [writer.settled(conditional(each)) for each in conditions]
         made = opened(self.tree)
         where = made.args.get("where")
         wanted = [where.this, *wanted] if where else wanted

@@ -22,9 +22,15 @@ from pkray.relational.functions.coercion import (
     untyped_null,
 )
 from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import boolean, check_count, floating, takes
+from pkray.relational.functions.signatures import (
+    boolean,
+    check_count,
+    floating,
+    takes,
+    wrong_argument,
+)
 from pkray.relational.functions.values import as_array
-from pkray.relational.plan.expressions import Call, Case, Expression, Literal
+from pkray.relational.plan.expressions import Call, Case, Expression, Lambda, Literal
 
 CONDITIONAL = Family("conditional")
 
@@ -113,13 +119,21 @@ def _zero(value: Expression) -> Expression:
     return zero if is_untyped_null(value) else cast_to(zero, value.type)
 
 
+def _refuse_nested(name: str, arguments: tuple[Expression, ...]) -> None:
+    (value,) = arguments
+    if isinstance(value, Lambda) or value.type.is_nested:
+        raise wrong_argument(name, 0, value, "a number")
+
+
 def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("zeroifnull", arguments, 1, 1)
+    _refuse_nested("zeroifnull", arguments)
     return _coalesce((arguments[0], _zero(arguments[0])), dialect)
 
 
 def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("nullifzero", arguments, 1, 1)
+    _refuse_nested("nullifzero", arguments)
     return _nullif((arguments[0], _zero(arguments[0])), dialect)
 
 
@@ -141,7 +155,12 @@ def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("nanvl", arguments, 2, 2)
-    values = tuple(floating.cast(each, dialect) or cast_to(each, DOUBLE) for each in arguments)
+    values = tuple(
+        cast_to(each, DOUBLE)
+        if is_untyped_null(each)
+        else floating.taken("nanvl", arguments, place, dialect)
+        for place, each in enumerate(arguments)
+    )
     wanted = function.resolve("isnan", (values[0],), dialect)
     return case_of([wanted], [values[1], values[0]], dialect)
 

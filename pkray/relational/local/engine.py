@@ -85,6 +85,10 @@ def _named_errors() -> Iterator[None]:
         raise UnsupportedError(f"the local engine lacks this: {error}; run on Spark") from error
     except (pa.ArrowInvalid, pa.ArrowCapacityError) as error:
         raise EvaluationError(f"rows cannot be computed: {error}") from error
+    except UnicodeDecodeError as error:
+        raise EvaluationError(f"a text holds bytes that are no UTF-8: {error}") from error
+    except OverflowError as error:
+        raise EvaluationError(f"rows cannot be computed, a number is too large: {error}") from error
     except RecursionError:
         raise UnsupportedError("the plan is nested too deeply: give its parts names") from None
 

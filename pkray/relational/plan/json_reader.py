@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from enum import StrEnum
@@ -37,7 +37,15 @@ from pkray.relational.plan.json_writer import (
     modes_of,
     shuffle_of,
 )
-from pkray.relational.plan.nodes import IntervalJoin, Join, Node, Scan, Sink, TemporalJoin
+from pkray.relational.plan.nodes import (
+    IntervalJoin,
+    Join,
+    Node,
+    Scan,
+    Sink,
+    TemporalJoin,
+    Unnest,
+)
 from pkray.relational.plan.state import states
 from pkray.relational.plan.text import FindUdf, from_text
 from pkray.relational.sources import Source
@@ -264,6 +272,7 @@ class _Reader:
             return None
         try:
             node = kind(**values)
+            _check_lengths(node)
             _ = node.fields
         except (KeyError, TypeError, ValueError, AssertionError, PkrayError) as error:
             said = f"no column is called {error}" if isinstance(error, KeyError) else str(error)
@@ -546,6 +555,25 @@ def _fields_of_expressions(
     return inputs["left"].fields + Fields(
         tuple(Field(str(name), each.type, each.is_rowtime) for each, name in columns)
     )
+
+
+def _check_lengths(node: Node) -> None:
+    """Check what goes in pairs.
+
+    Raises:
+        ValueError: one list is longer than the other.
+    """
+    pairs: list[tuple[str, Sized, str, Sized]] = []
+    if isinstance(node, Join | IntervalJoin | TemporalJoin):
+        pairs += [("leftKeys", node.left_keys, "rightKeys", node.right_keys)]
+        pairs += [("rightNames", node.right_names, "columns of the right input", node.right.fields)]
+    if isinstance(node, Join) and node.null_safe:
+        pairs += [("nullSafe", node.null_safe, "leftKeys", node.left_keys)]
+    if isinstance(node, Unnest):
+        pairs += [("names", node.names, "types", node.types)]
+    for name, each, other, others in pairs:
+        if len(each) != len(others):
+            raise ValueError(f"{len(each)} {name} and {len(others)} {other}: as many are needed")
 
 
 def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]:

@@ -60,6 +60,11 @@ def as_table(data: object) -> pa.Table:
         if isinstance(data, list | tuple) and data and all(isinstance(r, Mapping) for r in data):
             names = dict.fromkeys(name for row in data for name in row)
             return pa.table({name: [row.get(name) for row in data] for name in names})
+    except OverflowError as error:
+        raise InputError(
+            f"these rows hold a whole number beyond 64 bits ({error}): give it as a Decimal or as "
+            "text"
+        ) from error
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise InputError(f"these rows do not become Arrow columns: {error}") from error
     raise InputError(
@@ -70,7 +75,20 @@ def as_table(data: object) -> pa.Table:
 
 
 def conformed(table: pa.Table, fields: Fields) -> pa.Table:
-    """Cast columns to the types of `fields`, which are theirs but for details of Arrow."""
+    """Cast columns to the types of `fields`, which are theirs but for details of Arrow.
+
+    Raises:
+        InputError: a value that does not fit, or text that is no UTF-8.
+    """
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except (pa.ArrowInvalid, pa.ArrowIndexError) as error:
+            raise InputError(
+                f"column {name!r} holds what its type cannot be: {error}; text must be UTF-8, "
+                "other bytes go into a BINARY column",
+                column=name,
+            ) from error
     columns: list[Any] = [
         cast_column(column, field.type, field.name)
         for column, field in zip(table.columns, fields, strict=True)

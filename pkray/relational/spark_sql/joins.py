@@ -74,21 +74,19 @@ def _unknown(node: Join, writer: Writer) -> str:
 def _mark(node: Join, writer: Writer) -> str:
     """Write the matched rows and the others as two queries: Spark has no join that marks."""
     left, right = writer.name(node.left), _right(node, writer)
-    columns, mark = names_of(node.left.fields.names), quoted(node.mark_name or "")
+    columns, mark = [quoted(name) for name in node.left.fields.names], quoted(node.mark_name or "")
     on = _on(node, writer)
 
     def marked(value: str, joins: str) -> str:
-        return f"SELECT {columns}, {value} AS {mark} FROM {left} {joins}"
+        return f"SELECT {', '.join([*columns, f'{value} AS {mark}'])} FROM {left} {joins}"
 
     matched = marked("true", f"LEFT SEMI JOIN {right} ON {on}")
     if not node.null_aware:
         return f"{matched} UNION ALL {marked('false', f'LEFT ANTI JOIN {right} ON {on}')}"
     unknown = _unknown(node, writer)
     others = f"(SELECT * FROM {left} LEFT ANTI JOIN {right} ON {on})"
-    null = (
-        f"SELECT {columns}, CAST(NULL AS BOOLEAN) AS {mark} "
-        f"FROM {others} LEFT SEMI JOIN {right} ON {unknown}"
-    )
+    unsure = ", ".join([*columns, f"CAST(NULL AS BOOLEAN) AS {mark}"])
+    null = f"SELECT {unsure} FROM {others} LEFT SEMI JOIN {right} ON {unknown}"
     false = marked("false", f"LEFT ANTI JOIN {right} ON ({on}) OR ({unknown})")
     return f"{matched} UNION ALL {null} UNION ALL {false}"
 
@@ -130,7 +128,8 @@ def _intervaljoin(node: IntervalJoin, writer: Writer) -> str:
     names = node.left.fields.names + (node.right_names if node.kind.keeps_right else ())
     left, right = writer.name(node.left), _right(node, writer)
     on = " AND ".join(parts)
-    return f"SELECT {names_of(names)} FROM {left} {_JOINS[node.kind]} {right} ON {on}"
+    columns = names_of(names) or "1 AS `$none`"
+    return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {on}"
 
 
 @write.register

@@ -31,7 +31,7 @@ def _values(node: Values, writer: Writer) -> str:
     names = node.fields.names
     if not node.rows:
         nulls = (f"{null_of(each.type)} AS {quoted(each.name)}" for each in node.fields)
-        return f"SELECT {', '.join(nulls)} WHERE false"
+        return f"SELECT {', '.join(nulls) or '1 AS `$none`'} WHERE false"
     if not names:
         return f"SELECT * EXCEPT (x) FROM VALUES {', '.join(['(1)'] * len(node.rows))} AS t(x)"
     rows = ", ".join(f"({', '.join(literal(each) for each in row)})" for row in node.rows)

@@ -8,17 +8,29 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pkray.errors import OptionError
-from pkray.options.values import BOOLEAN, DURATION, SIZE, STRING, Kind, choice, integer
+from pkray.options.values import BOOLEAN, DURATION, HTTP_URL, Kind, choice, integer, size
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One option: what it takes, its default and its meaning."""
+    """One option: what it takes, its default and its meaning.
+
+    Attributes:
+        secret: whether a value may hold what errors must not show.
+    """
 
     key: str
     kind: Kind
     default: str | None
     about: str
+    secret: bool = False
+
+
+MEMORY = size("1 mb", "1024 tb")
+"""Below it a batch of rows finds no room; above it no machine has what is meant."""
+
+MOST_WORKERS = 1024
+"""As many as keys are divided into: more would have none to work on."""
 
 
 OTHER_NAMES = {"spark.sql.session.timezone": "table.local-time-zone"}
@@ -26,7 +38,7 @@ OTHER_NAMES = {"spark.sql.session.timezone": "table.local-time-zone"}
 
 
 def _zone(text: str) -> str:
-    if re.fullmatch(r"[+-](0\d|1[0-8]):[0-5]\d", text):
+    if re.fullmatch(r"[+-]((0\d|1[0-7]):[0-5]\d|18:00)", text):
         return text
     try:
         ZoneInfo(text)
@@ -35,9 +47,19 @@ def _zone(text: str) -> str:
     return text
 
 
+def _rows(text: str) -> int:
+    return -1 if text == "-1" else int(integer(1).parse(text))
+
+
+def _path(text: str) -> str:
+    if not text or not text.isprintable():
+        raise ValueError(text)
+    return text
+
+
 def _processors(text: str) -> float:
     number = float(text)
-    if not 0 < number < 1e6:
+    if not 0.001 <= number <= 10_000:
         raise ValueError(text)
     return number
 
@@ -53,7 +75,7 @@ SETTINGS = {
         ),
         Setting(
             "execution.memory",
-            SIZE,
+            MEMORY,
             None,
             "What a query in this process holds, about; more goes to the local disk. If unset, "
             "half of the machine's.",
@@ -112,27 +134,28 @@ SETTINGS = {
         ),
         Setting(
             "query.failure-url",
-            STRING,
+            HTTP_URL,
             None,
             "HTTP or HTTPS URL to which a query that fails posts query, node, error and epoch.",
+            secret=True,
         ),
         Setting(
             "query.parallelism",
-            integer(1),
+            integer(1, MOST_WORKERS),
             None,
             "Workers of a continuous query, from its next start on. If unset, as many as before; "
             "at first one, in a cluster one a processor, 4 at most.",
         ),
         Setting(
             "query.memory",
-            SIZE,
+            MEMORY,
             None,
             "Memory of all workers of a query: half of it holds rows of state, and in a cluster it "
             "is reserved. If unset, 256 MB of rows a worker.",
         ),
         Setting(
             "query.cpus",
-            Kind("number", _processors, "a number above 0, such as 2 or 0.5"),
+            Kind("number", _processors, "a number of 0.001 to 10000, such as 2 or 0.5"),
             None,
             "Processors that a cluster reserves for all workers of a query. If unset, none.",
         ),
@@ -163,7 +186,7 @@ SETTINGS = {
         ),
         Setting(
             "table.exec.mini-batch.size",
-            integer(-1),
+            Kind("integer", _rows, "a whole number of at least 1, or -1 for no bound"),
             None,
             "Most changed rows of a table that an epoch takes, where max_rows is not given.",
         ),
@@ -173,7 +196,12 @@ SETTINGS = {
             "UTC",
             "Zone of TIMESTAMP_LTZ as text, days and hours.",
         ),
-        Setting("sql.plan-paths", STRING, None, "Folder or URL below which plan files may lie."),
+        Setting(
+            "sql.plan-paths",
+            Kind("path", _path, "a folder or a URL"),
+            None,
+            "Folder or URL below which plan files may lie.",
+        ),
     )
 }
 
@@ -192,9 +220,9 @@ def checked_setting(key: str, value: str) -> str:
     try:
         setting.kind.parse(value)
     except ValueError:
+        shown = {} if setting.secret else {"value": value}
+        what = "this" if setting.secret else repr(value)
         raise OptionError(
-            f"option {key!r} cannot be {value!r}: it takes {setting.kind.allowed}",
-            key=key,
-            value=value,
+            f"option {key!r} cannot be {what}: it takes {setting.kind.allowed}", key=key, **shown
         ) from None
     return value

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 from pkray.errors import OptionError
+from pkray.options.values import HTTP_URL
 from pkray.relational.continuous.queries.query_store import Failure
 from pkray.storage.secrets import redact
 
@@ -31,17 +32,13 @@ def check_failure_url(url: str) -> str:
         OptionError: it is none of HTTP or HTTPS, or has a user in it.
     """
     try:
-        parts = urlsplit(url)
-        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        return str(HTTP_URL.parse(url))
     except ValueError:
-        usable = False
-    if not usable or parts.username is not None:
         raise OptionError(
             "query.failure-url is no URL such as https://host/path, or has a user in it: leave "
             "the user out",
             key="query.failure-url",
-        )
-    return url
+        ) from None
 
 
 def tell(query: str, failure: Failure, hook: OnFailure | None, url: str | None) -> str | None:

@@ -33,6 +33,7 @@ _MICROS = {
     "MILLISECOND": 1000,
     "MICROSECOND": 1,
 }
+_MOST_MONTHS, _MOST_MICROS = 2**31 - 1, 2**63 - 1
 _PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -47,6 +48,12 @@ class Interval(Expression):
 
     months: Expression
     micros: Expression
+
+    def __post_init__(self) -> None:
+        parts = ((self.months, _MOST_MONTHS, "months"), (self.micros, _MOST_MICROS, "microseconds"))
+        for part, most, unit in parts:
+            if isinstance(part, Literal) and abs(part.value or 0) > most:
+                raise QueryError(f"an INTERVAL of {part.value} {unit} is longer than {most}")
 
     def negated(self, dialect: Dialect) -> Interval:
         """Turn it round."""

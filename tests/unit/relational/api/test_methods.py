@@ -571,3 +571,26 @@ def test_errors_in_text_count_columns_from_its_own_beginning(wrong, column):
     with pytest.raises(QueryError) as caught:
         wrong()
     assert (caught.value.line, caught.value.column) == (1, column)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda: ORDERS.filter(None),
+        lambda: ORDERS.where("id > 1", None),
+        lambda: ORDERS.group_by("region").having(None),
+        lambda: f.sum("amount").filter(None),
+        lambda: when(None, 1),
+        lambda: when(col("id") > 1, 1).when(None, 2),
+    ],
+)
+def test_none_is_no_condition(made: Callable[[], object]) -> None:
+    with pytest.raises(QueryError, match="a condition is None"):
+        made()
+
+
+@pytest.mark.parametrize("text", ["id; drop", "id; id", "id LIMIT 3", "id WHERE true", "id, id"])
+@pytest.mark.parametrize("method", ["order_by", "select", "filter", "group_by"])
+def test_text_that_is_more_than_one_expression_is_refused(method: str, text: str) -> None:
+    with pytest.raises(QueryError, match=r"one (sort key|expression) is expected"):
+        getattr(ORDERS, method)(text)

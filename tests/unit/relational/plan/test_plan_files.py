@@ -320,6 +320,27 @@ def places(value: Any, before: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return paths
 
 
+def test_no_list_that_is_too_short_or_long_ends_in_another_error_than_a_refusal() -> None:
+    document = written(JOIN)
+    for path in places(document):
+        for change in (lambda each: each[:-1], lambda each: [*each, *each[-1:]]):
+            changed = copy.deepcopy(document)
+            holder: Any = changed
+            for key in path[:-1]:
+                holder = holder[key]
+            if isinstance(holder[path[-1]], list):
+                holder[path[-1]] = change(holder[path[-1]])
+                with suppress(PlanError):
+                    from_json(changed, NAMES)
+
+
+def test_a_plan_with_too_few_keys_is_refused_with_the_node() -> None:
+    document = written(JOIN)
+    document["nodes"][AT_JOIN]["rightKeys"] = []
+    with pytest.raises(PlanError, match="1 leftKeys and 0 rightKeys"):
+        from_json(document, NAMES)
+
+
 @pytest.mark.parametrize("wrong", [None, -1, "other", [], {}, True, [1], {"a": 1}])
 def test_no_value_in_a_file_ends_in_another_error_than_a_refusal(wrong: Any) -> None:
     document = written("SELECT item, count(*) AS c FROM orders WHERE n > 1 GROUP BY item")

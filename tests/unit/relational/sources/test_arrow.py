@@ -72,3 +72,33 @@ def test_no_rows_are_a_relation_too():
 def test_what_is_no_rows_is_refused(data, error):
     with pytest.raises(error):
         from_arrow(data)
+
+
+def _wrong_text(kind: pa.DataType) -> pa.Array:
+    width = pa.int64() if kind == pa.large_string() else pa.int32()
+    offsets = pa.array([0, 1, 2], width).buffers()[1]
+    return pa.Array.from_buffers(kind, 2, [None, offsets, pa.py_buffer(b"a\xff")])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        _wrong_text(pa.string()),
+        _wrong_text(pa.large_string()),
+        pa.StructArray.from_arrays([_wrong_text(pa.string())], ["x"]),
+        pa.ListArray.from_arrays([0, 2], _wrong_text(pa.string())),
+        pa.DictionaryArray.from_arrays([0, 1], _wrong_text(pa.string())),
+    ],
+    ids=lambda column: str(column.type)[:12],
+)
+def test_text_that_is_no_utf_8_is_refused_with_its_column(column):
+    with pytest.raises(InputError, match=r"column 'a' .* UTF-8"):
+        from_arrow(pa.table({"a": column}))
+
+
+@pytest.mark.parametrize(
+    "data", [[{"a": 2**70}], [{"a": {"b": 2**70}}], {"a": [-(2**70)]}, [{"a": [2**70]}]], ids=str
+)
+def test_a_whole_number_beyond_64_bits_is_refused(data):
+    with pytest.raises(InputError, match="beyond 64 bits"):
+        from_arrow(data)
