@@ -11,7 +11,7 @@ statistics of the sources (``estimates``).
 
 from pkray.relational.optimizer.join_order import order_joins
 from pkray.relational.optimizer.partial_groups import group_early
-from pkray.relational.optimizer.pruning import prune
+from pkray.relational.optimizer.pruning import keeping, prune
 from pkray.relational.optimizer.pushdown import push_down
 from pkray.relational.optimizer.semi_joins import lower_semi_joins
 from pkray.relational.optimizer.simplify import simplify
@@ -25,10 +25,10 @@ def optimize(plan: Node, *, bounded: bool = False) -> Node:
 
     Args:
         bounded: it runs once, over rows that are never taken back: groups that are made early
-            cost nothing but their rows.
+            cost nothing but their rows, and table functions give no columns that are not read.
     """
     pushed = lower_semi_joins(push_down(simplify(plan)))
     ordered = push_down(order_joins(pushed))
     if bounded:
-        ordered = group_early(ordered)
+        ordered = keeping(group_early(ordered))
     return simplify(prune(simplify(ordered)))

@@ -40,6 +40,20 @@ def prune(plan: Node) -> Node:
     return _only(pruned, plan.fields.names)
 
 
+def keeping(plan: Node) -> Node:
+    """Let table functions say which columns they pass on, so that `prune` leaves some out.
+
+    Plans that run continuously do not: their files would say other nodes than before.
+    """
+    return plan.transform(
+        lambda node: (
+            replace(node, keeps=node.input.fields.names)
+            if isinstance(node, Unnest) and node.keeps is None
+            else node
+        )
+    )
+
+
 def _only(node: Node, names: Iterable[str]) -> Node:
     """Give exactly some columns, in their order."""
     wanted = tuple(names)
@@ -145,8 +159,11 @@ def _(node: WatermarkAssign, needed: Names) -> Node:
 
 @_prune.register
 def _(node: Unnest, needed: Names) -> Node:
-    read = (needed - set(node.names)) | set(node.arguments)
-    return node.with_inputs(_prune(node.input, read))
+    passed = needed - set(node.names)
+    below = _prune(node.input, passed | set(node.arguments))
+    if node.keeps is None:
+        return node.with_inputs(below)
+    return replace(node, input=below, keeps=tuple(each for each in node.keeps if each in passed))
 
 
 @_prune.register

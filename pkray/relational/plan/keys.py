@@ -226,7 +226,8 @@ def _(node: SetOperation, keys_of: KeysOf) -> Keys:
 def _(node: Unnest, keys_of: KeysOf) -> Keys:
     if node.function != "posexplode":
         return NO_KEYS
-    return frozenset(key | {node.names[0]} for key in keys_of(node.input))
+    there = frozenset(node.fields.names)
+    return frozenset(key | {node.names[0]} for key in keys_of(node.input) if key <= there)
 
 
 def injective_source(value: Expression) -> str | None:

@@ -539,6 +539,8 @@ class Unnest(_OneInput):
         types: of the columns that it adds.
         outer: whether rows that it makes nothing of come out once with NULLs.
         udf: for ``udtf``, a ``pkray.relational.udf.Udf``.
+        keeps: the input's columns that come out; None: all. Without the array itself a row of n
+            elements costs n, with it n times n.
     """
 
     function: str
@@ -547,11 +549,13 @@ class Unnest(_OneInput):
     types: tuple[DataType, ...]
     outer: bool = False
     udf: Any = None
+    keeps: tuple[str, ...] | None = field(default=None, metadata={IF_SET: True})
 
     @cached_property
     def fields(self) -> Fields:
         added = zip(self.names, self.types, strict=True)
-        return self.input.fields + Fields(
+        below = self.input.fields
+        return (below if self.keeps is None else below.only(self.keeps)) + Fields(
             tuple(
                 Field(name, kind.with_nullable(kind.nullable or self.outer)) for name, kind in added
             )

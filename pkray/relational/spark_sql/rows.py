@@ -87,7 +87,7 @@ def _unnest(node: Unnest, writer: Writer) -> str:
         numbers = f"sequence({start}, {stop}, {step})"
         call = f"explode(if(({stop} - {start}) * sign({step}) < 0, array(), {numbers}))"
     view = f"LATERAL VIEW {outer}{call} e AS {names_of(node.names)}"
-    return f"SELECT * FROM {writer.name(node.input)} {view}"
+    return f"SELECT {names_of(node.fields.names)} FROM {writer.name(node.input)} {view}"
 
 
 def last_sort(node: Node) -> tuple[SortKey, ...] | None:

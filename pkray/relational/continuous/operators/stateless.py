@@ -16,6 +16,7 @@ from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.local.engine import STEPS, Step, load
+from pkray.relational.local.unnest import at_once
 from pkray.relational.local.windows import in_windows
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
@@ -129,6 +130,8 @@ def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     numbered = replace(node, input=Values(node.input.fields + number, ()))
     if isinstance(node, Project):
         numbered = replace(numbered, columns=(*node.columns, (NUMBER, ColumnRef(BIGINT, NUMBER))))
+    if isinstance(node, Unnest):
+        return at_once(numbered)
     made = STEPS[type(node)](numbered)
     assert made is not None
     return made

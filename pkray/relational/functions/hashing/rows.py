@@ -126,7 +126,7 @@ def row_hashes(seed: int, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
 
 def _row_hash(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     seed = constant("row_hash", arguments[0], "the seed") if arguments else None
-    if not isinstance(seed, int) or not -(2**63) <= seed < 2**63:
+    if type(seed) is not int or not -(2**63) <= seed < 2**63:
         raise QueryError("the seed of row_hash must be a BIGINT", function="row_hash")
     literal = Literal(BIGINT.with_nullable(False), seed)
     return Call(BIGINT.with_nullable(False), "row_hash", (literal, *arguments[1:]))

@@ -27,10 +27,16 @@ from pkray.relational.functions.nested.arguments import (
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.nested.rows import field
-from pkray.relational.functions.signatures import check_count, integer, result, takes
+from pkray.relational.functions.signatures import (
+    check_count,
+    integer,
+    result,
+    takes,
+    wrong_argument,
+)
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.local.keys import argsort, codes, ranks
-from pkray.relational.plan.expressions import Call, Expression, SortKey
+from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
 from pkray.schema.types import STRINGS, DataType
 
 
@@ -51,7 +57,13 @@ def _element_at(name: str) -> Resolver:
 
 def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve value[…] and value.name."""
+    check_count("element_of", arguments, 2, 2)
     value, key = arguments
+    for place, each in enumerate(arguments):
+        if isinstance(each, Lambda):
+            raise wrong_argument("element_of", place, each)
+    if key.type.is_nested and value.type.root == "ARRAY":
+        raise wrong_argument("element_of", 1, key, "an integer")
     if value.type.root == "ROW":
         return field((value, key), dialect)
     if value.type.root == "MAP":

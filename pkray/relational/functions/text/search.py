@@ -340,7 +340,7 @@ TEXT.add(
 
 def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("elt", arguments, 2, None)
-    place = cast_to(arguments[0], INT)
+    place = integer.taken("elt", arguments, 0, dialect)
     texts = [text.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
     values = function.resolve("array", tuple(texts), dialect)
     return function.resolve("element_at", (values, place), dialect)

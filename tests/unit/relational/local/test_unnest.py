@@ -9,7 +9,11 @@ import pyarrow.compute as pc
 import pytest
 
 from pkray.errors import EvaluationError
+from pkray.relational import from_arrow, query
+from pkray.relational.local.batches import row_sizes
+from pkray.relational.local.unnest import PIECE_BYTES, at_once
 from pkray.relational.plan.nodes import Unnest
+from pkray.relational.running import prepare
 from pkray.relational.udf import udtf
 from pkray.schema.types import DataType
 from tests.unit.relational.local.inputs import result, rows_of
@@ -94,3 +98,72 @@ def test_users_functions_give_rows() -> None:
     assert unnested("STRING", texts, "udtf", ["STRING"], udf=words, outer=True) == [
         (0, "a"), (0, "b"), (1, None), (2, "c"),
     ]  # fmt: skip
+
+
+def lengths_and_rows(text: str) -> tuple[list[int], list[int]]:
+    batches = list(query(text, v=from_arrow(pa.table({"n": [1]}), name="v")).to_batches())
+    sizes = [batch.nbytes for batch in batches]
+    return sizes, [batch.num_rows for batch in batches]
+
+
+def test_an_array_that_nobody_reads_is_not_repeated_with_its_elements() -> None:
+    plan = query("SELECT explode(sequence(1, 3)) x").plan
+    (unnest,) = (node for node in prepare(plan).walk() if isinstance(node, Unnest))
+    assert unnest.keeps == ()
+    assert [column.name for column in unnest.fields] == list(unnest.names)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a, x FROM (SELECT sequence(1, 4000) a) LATERAL VIEW explode(a) AS x",
+        "SELECT a, p, x FROM (SELECT sequence(1, 4000) a) LATERAL VIEW posexplode(a) AS p, x",
+        "SELECT a, x FROM (SELECT sequence(1, 4000) a) LATERAL VIEW OUTER explode(a) AS x",
+        "SELECT t, x FROM (SELECT repeat('x', 9999) t) LATERAL VIEW explode(sequence(1, 4000)) x",
+        "SELECT m, k, v FROM (SELECT map_from_arrays(sequence(1, 2000), sequence(1, 2000)) m) "
+        "LATERAL VIEW explode(m) AS k, v",
+        "SELECT a, x FROM (SELECT transform(sequence(1, 4000), i -> named_struct('x', i)) a) "
+        "LATERAL VIEW inline(a) AS x",
+    ],
+)
+def test_what_is_repeated_comes_out_in_batches_of_bounded_size(text: str) -> None:
+    sizes, rows = lengths_and_rows(text)
+    assert sum(rows) in (2000, 4000)
+    assert len(rows) > 1
+    assert max(sizes) < 3 * PIECE_BYTES
+
+
+def test_pieces_of_rows_are_the_rows_at_once() -> None:
+    source = pa.table({"a": [[1, 2, 3], None, [], [4], [None, 5]], "t": list("abcde")})
+    node = Unnest(
+        of(source), "posexplode", ("a",), ("p", "x"),
+        (DataType.parse("INT"), DataType.parse("BIGINT")), outer=True,
+    )  # fmt: skip
+    (batch,) = source.to_batches()
+    whole = at_once(node)(batch)
+    by_rows = [at_once(node)(batch.slice(i, 1)) for i in range(5)]
+    assert whole.equals(pa.concat_batches(by_rows))
+    assert whole["x"].to_pylist() == [1, 2, 3, None, None, 4, None, 5]
+    assert whole["p"].to_pylist() == [0, 1, 2, None, None, 0, 0, 1]
+    assert "".join(whole["t"].to_pylist()) == "aaabcdee"
+
+
+def of(table: pa.Table) -> Any:
+    return from_arrow(table).plan
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([1, None, 3]),
+        pa.array(["a", None, "abcdefgh"]),
+        pa.array([["a", None], None, ["abcdefgh"] * 20]),
+        pa.array([{"x": "a"}, None, {"x": "abcdefgh"}]),
+        pa.array([[("k", 1)], None, [("k", 1)] * 9], pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_sizes_of_rows_add_up_to_the_column_s_about(column: pa.Array) -> None:
+    sizes = row_sizes([column], 3)
+    assert column.nbytes / 2 <= sizes.sum() <= 2 * column.nbytes + 24
+    assert row_sizes([column.slice(1)], 2).tolist()[1] in (sizes[2], sizes[0])
