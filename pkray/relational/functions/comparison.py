@@ -345,16 +345,6 @@ def _like(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_pattern(values[0], values[1], match, pa.bool_(), rows)
 
 
-def _rlike(call: Call, values: Sequence[Value], rows: int) -> Value:
-    return by_pattern(
-        values[0],
-        values[1],
-        lambda texts, pattern: match_regex(call, texts, pattern),
-        pa.bool_(),
-        rows,
-    )
-
-
 def _spark_like(call: Call, arguments: Sequence[str]) -> str:
     word = call.function.upper()
     if len(arguments) == 2:
@@ -381,12 +371,3 @@ for _name, _about in (
         _like,
         spark=_spark_like,
     )
-COMPARISON.add(
-    "rlike",
-    "text RLIKE pattern -> BOOLEAN",
-    "Tell whether a regular expression matches a part of text.",
-    takes("rlike", text, text, gives=BOOLEAN),
-    _rlike,
-    spark=operator("RLIKE"),
-    synonyms=("regexp_like", "regexp"),
-)

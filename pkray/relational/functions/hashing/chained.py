@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import xxhash
 
 from pkray.relational.dialect import Dialect
@@ -15,7 +16,9 @@ from pkray.relational.functions.hashing.family import HASHING, Values
 from pkray.relational.functions.hashing.rows import plain_bits
 from pkray.relational.functions.numbers.exact_sums import decimal_words
 from pkray.relational.functions.signatures import check_count, result, wrong_argument
+from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.values import as_array
+from pkray.relational.local.keys import list_parts
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
@@ -26,11 +29,16 @@ def _spark_hash(name: str, kind: DataType) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 1, None)
         for place, each in enumerate(arguments):
-            if each.type.is_nested:
-                raise wrong_argument(name, place, each, "values that are not nested")
+            if _has_map(each.type):
+                raise wrong_argument(name, place, each, "no MAP, whose entries have no order")
         return Call(kind.with_nullable(False), name, arguments)
 
     return resolve
+
+
+def _has_map(kind: DataType) -> bool:
+    inside = (kind.element, *(each.type for each in kind.fields or ()))
+    return kind.root == "MAP" or any(_has_map(each) for each in inside if each is not None)
 
 
 def _chained(
@@ -41,14 +49,31 @@ def _chained(
     def kernel(call: Call, values: Values, rows: int) -> Value:
         seeds: np.ndarray = np.full(rows, start, dtype)
         for value in values:
-            array = as_array(value, rows)
             with np.errstate(over="ignore"):
-                found = hashes(array, seeds)
-            seeds = np.where(np.asarray(array.is_valid()), found, seeds)
+                seeds = _hashed(as_array(value, rows), seeds, hashes)
         signed = np.int32 if dtype is np.uint32 else np.int64
         return pa.array(seeds.view(signed))
 
     return kernel
+
+
+def _hashed(
+    array: pa.Array, seeds: np.ndarray, hashes: Callable[[pa.Array, np.ndarray], np.ndarray]
+) -> np.ndarray:
+    """Hash values, those of nested ones in their order; at NULL the seed stays."""
+    if pa.types.is_struct(array.type):
+        for each in array.flatten():
+            seeds = _hashed(each, seeds, hashes)
+        return seeds
+    if not pa.types.is_list(array.type):
+        return np.where(np.asarray(array.is_valid()), hashes(array, seeds), seeds)
+    starts, lengths, (elements,) = list_parts(array)
+    seeds = seeds.copy()
+    for place in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > place)
+        some = elements.take(pa.array(starts[rows] + place))
+        seeds[rows] = _hashed(some, seeds[rows], hashes)
+    return seeds
 
 
 def _fixed(array: pa.Array) -> tuple[np.ndarray, int] | None:
@@ -78,18 +103,15 @@ def _variable(array: pa.Array) -> pa.Array:
     """Give text, bytes and wide decimals as the bytes that Spark hashes."""
     if not pa.types.is_decimal(array.type):
         return array.cast(pa.binary())
-    unscaled = [
-        None if value is None else int(value.scaleb(array.type.scale))
-        for value in array.to_pylist()
-    ]
-    return pa.array(
-        [
-            None if each is None else each.to_bytes(each.bit_length() // 8 + 1, "big", signed=True)
-            if each >= 0 else each.to_bytes((each + 1).bit_length() // 8 + 1, "big", signed=True)
-            for each in unscaled
-        ],
-        pa.binary(),
-    )  # fmt: skip
+    words = np.ascontiguousarray(decimal_words(array)[:, ::-1]).astype(">u8")
+    digits = words.view(np.uint8).reshape(len(array), 16)
+    needless = (digits[:, :-1] == np.where(digits[:, :1] >= 128, 255, 0)) & (
+        digits[:, 1:] >> 7 == digits[:, :1] >> 7
+    )
+    first = np.cumprod(needless, axis=1).sum(axis=1)
+    begins = np.arange(len(array)) * 16
+    made = join_bytes(digits.ravel(), begins + first, begins + 16, pa.binary())
+    return pc.if_else(array.is_valid(), made, pa.scalar(None, pa.binary()))
 
 
 def _by_pairs(

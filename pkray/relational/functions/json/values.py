@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import QueryError
+from pkray.rows.decimals import EXACT
 from pkray.schema.types import DataType
 
 EVERY = object()
@@ -254,7 +255,7 @@ def _decimal(plain: Any, kind: DataType) -> Decimal | None:
     if isinstance(plain, bool) or not isinstance(plain, int | Decimal | str):
         return None
     unit = Decimal(1).scaleb(-(kind.scale or 0))
-    number = Decimal(plain).quantize(unit, ROUND_HALF_UP)
+    number = Decimal(plain).quantize(unit, ROUND_HALF_UP, EXACT)
     fits = number.is_finite() and number.adjusted() < (kind.precision or 0) - (kind.scale or 0)
     return number if fits or number == 0 else None
 

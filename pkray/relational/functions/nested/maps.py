@@ -8,7 +8,6 @@ from functools import reduce
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
@@ -34,6 +33,7 @@ from pkray.relational.functions.signatures import (
     text_literal,
     wrong_argument,
 )
+from pkray.relational.functions.text.matches import pattern_of, refuse_pattern, split_at
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.local.keys import argsort, codes
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -249,16 +249,20 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     value = text.taken(name, arguments, 0, dialect)
     between = [text_literal(each) for each in (",", ":")]
     for place, each in enumerate(arguments[1:]):
-        if not isinstance(each, Literal) or not isinstance(each.value, str) or not each.value:
+        if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the separators of {name} must be constant text", function=name)
         between[place] = text_literal(each.value)
+    for each in between:
+        refuse_pattern(name, each)
     return typed_call(name, value, *between)
 
 
 def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
-    pairs, value = (str(getattr(each, "value", "")) for each in call.arguments[1:])
-    lists = Lists.of(pc.split_pattern_regex(as_array(values[0], rows), pairs), rows)
-    halves = Lists.of(pc.split_pattern_regex(lists.values, value, max_splits=1), len(lists.values))
+    pairs, value = (
+        pattern_of(call.function, str(getattr(each, "value", ""))) for each in call.arguments[1:]
+    )
+    lists = Lists.of(split_at(as_array(values[0], rows), pairs, -1), rows)
+    halves = Lists.of(split_at(lists.values, value, 2), len(lists.values))
     first = halves.values.take(pa.array(halves.begins))
     second = np.where(halves.lengths > 1, halves.begins + 1, 0)
     items = halves.values.take(pa.array(second, mask=halves.lengths < 2))

@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import refuse
 from pkray.relational.plan.expressions import Call
+from pkray.rows.decimals import unscaled
 
 HALF_UP = "half_towards_infinity"
 WIDE = 76
@@ -79,7 +80,7 @@ def used_digits(value: Value) -> int:
     else:
         extremes = list(pc.min_max(value).as_py().values())
     scale = value.type.scale
-    sizes = [len(str(abs(int(each.scaleb(scale))))) for each in extremes if each is not None]
+    sizes = [len(str(abs(unscaled(each, scale)))) for each in extremes if each is not None]
     return max(1, scale, *sizes)
 
 

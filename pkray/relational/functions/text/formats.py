@@ -179,7 +179,7 @@ class NumberFormat:
     def written(self, value: Decimal) -> str:
         """Write a number; ``#`` for each digit where it does not fit."""
         places, count = self.whole.replace(",", ""), len(self.behind)
-        digits, _, behind = f"{abs(value):f}".partition(".")
+        digits, _, behind = f"{value.copy_abs():f}".partition(".")
         digits = digits.lstrip("0")
         if len(digits) > len(places) or behind[count:].strip("0"):
             return self._decorated(re.sub("[09]", "#", self.whole), "#" * count, value < 0)
@@ -245,10 +245,8 @@ class NumberFormat:
             len(each) for each in self.whole.split(",")[1:]
         ][len(self.whole.split(",")) - len(whole.split(",")) :]:
             return None
-        number = Decimal(f"{digits or '0'}.{behind or '0'}").quantize(
-            Decimal(1).scaleb(-len(self.behind))
-        )
-        return -number if negative else number
+        number = Decimal(f"{digits or '0'}.{behind.ljust(len(self.behind), '0')}")
+        return number.copy_negate() if negative else number
 
 
 def _format_of(name: str, argument: Expression) -> Literal:

@@ -1,9 +1,9 @@
-"""Functions of regular expressions."""
+"""Functions of regular expressions: Java's, matched by RE2 in linear time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -14,121 +14,225 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Value, never
-from pkray.relational.functions.signatures import check_count, integer, text
-from pkray.relational.functions.text.patterns import match_regex, regex
-from pkray.relational.functions.text.slices import characters_before, per_constants
+from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.signatures import (
+    Gives,
+    Parameter,
+    check_count,
+    integer,
+    takes,
+    text,
+    text_literal,
+)
+from pkray.relational.functions.text import matches
+from pkray.relational.functions.text.java_patterns import Pattern
+from pkray.relational.functions.text.matches import (
+    MOST_GROUPS,
+    Replacement,
+    pattern_of,
+    refuse_pattern,
+)
+from pkray.relational.functions.text.patterns import match_regex
+from pkray.relational.functions.text.slices import per_constants, sliced
 from pkray.relational.functions.text.text_function import text_function
-from pkray.relational.functions.values import as_array, by_distinct, from_numpy
+from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
 TEXT = Family("text")
+_TEXTS = DataType("ARRAY", element=STRING)
+_PARTS = DataType("ARRAY", element=STRING.with_nullable(False))
 
 
-def named_group(pattern: str, wanted: int) -> str:
-    """Name one group of a regular expression ``part``, and let the others not capture.
+def _with_pattern(name: str, resolve: Resolver) -> Resolver:
+    """Refuse a constant pattern that cannot be used when a call is bound."""
 
-    Args:
-        wanted: the group's number; 0: all that matches.
+    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        call = resolve(arguments, dialect)
+        assert isinstance(call, Call)
+        refuse_pattern(name, call.arguments[1])
+        return call
+
+    return resolved
+
+
+def _by_pattern(
+    kind: pa.DataType, compute: Callable[[pa.Array, Pattern, Sequence[object]], pa.Array]
+) -> function.Kernel:
+    """Make a kernel that computes the rows of each pattern (and its further arguments) at once."""
+
+    def kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+        def some(chosen: Sequence[Value], count: int) -> Value:
+            texts = as_array(chosen[0], count)
+            pattern = pattern_of(call.function, chosen[1].as_py())
+            return compute(texts, pattern, [each.as_py() for each in chosen[2:]])
+
+        size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
+        found = per_constants(values, range(1, len(values)), some, kind, size)
+        return found if isinstance(found, pa.Scalar) or size == rows else found[0]
+
+    return kernel
+
+
+def _regex_function(
+    name: str,
+    usage: str,
+    about: str,
+    kernel: function.Kernel,
+    *further: Parameter,
+    gives: Gives = STRING,
+    least: int = 2,
+    synonyms: tuple[str, ...] = (),
+    spark: function.SparkText | None = None,
+) -> None:
+    plain = takes(name, text, text, *further, gives=gives, least=least)
+    TEXT.add(name, usage, about, _with_pattern(name, plain), kernel, spark=spark, synonyms=synonyms)
+
+
+def _checked_group(pattern: Pattern, texts: pa.Array, group: int, name: str) -> bool:
+    """Whether there is a group.
 
     Raises:
-        EvaluationError: there is no such group.
+        EvaluationError: there is none, and some text matches.
     """
-    result, number, index, in_class = [], 0, 0, False
-    while index < len(pattern):
-        letter = pattern[index]
-        if letter == "\\":
-            result.append(pattern[index : index + 2])
-            index += 2
-            continue
-        if letter == "[" and not in_class:
-            in_class = True
-        elif letter == "]" and in_class and pattern[index - 1] != "[":
-            in_class = False
-        elif letter == "(" and not in_class:
-            named = re.match(r"\(\?P?<(?![=!])\w+>", pattern[index:])
-            if named or pattern[index + 1 : index + 2] != "?":
-                number += 1
-                letter = "(?P<part>" if number == wanted else "(?:"
-                index += len(named[0]) - 1 if named else 0
-        result.append(letter)
-        index += 1
-    if wanted > number or wanted < 0:
+    if group in pattern.unlike:
         raise EvaluationError(
-            f"the regular expression {pattern!r} has {number} groups; there is no group {wanted}",
-            function="regexp_extract",
+            f"group {group} of {pattern.text!r} repeats what may be empty, and which turn it keeps "
+            "is not defined; let the repeated part match at least one character",
+            function=name,
         )
-    return "".join(result) if wanted else f"(?P<part>{''.join(result)})"
+    if 0 <= group <= pattern.groups:
+        return True
+    if pc.any(matches.matching(texts, pattern)).as_py():
+        raise EvaluationError(
+            f"the regular expression {pattern.text!r} has {pattern.groups} groups; there is no "
+            f"group {group}; write one of 0 (all that matches) to {pattern.groups}",
+            function=name,
+        )
+    return False
 
 
-def _regexp_extract(call: Call, values: Sequence[Value], rows: int) -> Value:
-    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
-
-    def extract(some: Sequence[Value], count: int) -> Value:
-        array, pattern = as_array(some[0], count), some[1].as_py()
-        group = some[2].as_py() if len(some) > 2 else 1
-        written = named_group(pattern, group)
-        found = regex(call, pattern, lambda: pc.extract_regex(array, written))
-        part = pc.fill_null(pc.struct_field(found, 0), "")
-        return pc.if_else(array.is_valid(), part, pa.scalar(None, pa.string()))
-
-    found = per_constants(values, range(1, len(values)), extract, pa.string(), size)
-    return found if isinstance(found, pa.Scalar) or size == rows else found[0]
+def _extracted(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.Array:
+    group = int(str(rest[0])) if rest else 1
+    if not _checked_group(pattern, texts, group, "regexp_extract"):
+        found = pa.nulls(len(texts), pa.string())
+    else:
+        found = matches.first_parts(texts, pattern, group)
+    return pc.if_else(texts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
 
 
-text_function(
-    "regexp_extract", "regexp_extract(text, pattern [, group INT]) -> STRING",
+def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Type it; Flink extracts all by default, and NULL where nothing matches."""
+    name = "regexp_extract"
+    if dialect is Dialect.FLINK and len(arguments) == 2:
+        arguments = (*arguments, Literal(INT.with_nullable(False), 0))
+    plain = _with_pattern(name, takes(name, text, text, integer, gives=STRING, least=2))
+    found = plain(arguments, dialect)
+    if dialect is Dialect.SPARK:
+        return found
+    matched = function.resolve("rlike", arguments[:2], dialect)
+    return case_of([matched], [found, untyped_null()], dialect)
+
+
+TEXT.add(
+    "regexp_extract",
+    "regexp_extract(text, pattern [, group INT]) -> STRING",
     "Give what a group (1 by default; 0: all) of a regular expression matches; '' where none does.",
-    [text, text, integer], _regexp_extract, least=2, fallible=True,
-)  # fmt: skip
+    _extract,
+    _by_pattern(pa.string(), _extracted),
+)
 
 
-def _replacement(new: str) -> str:
-    """Write Java's ``$1`` as ``\\1``."""
-    result, index = [], 0
-    while index < len(new):
-        letter = new[index]
-        following = new[index + 1 : index + 2]
-        if letter == "\\" and following:
-            result.append("\\\\" if following == "\\" else following)
-            index += 1
-        elif letter == "$" and following.isdigit():
-            result.append("\\" + following)
-            index += 1
+def _replacement(new: str, pattern: Pattern) -> Replacement:
+    """Read Java's ``$1``, ``${name}`` and backslashes.
+
+    Raises:
+        EvaluationError: it names no group of the pattern.
+    """
+    pieces: list[str | int] = []
+    place = 0
+    while place < len(new):
+        group = re.compile(r"\$(?:([0-9])|\{([A-Za-z][A-Za-z0-9]*)\})", re.A).match(new, place)
+        if group and group[1]:
+            number = int(group[1])
+            place = group.end()
+            while new[place : place + 1].isdecimal() and new[place].isascii():
+                longer = number * 10 + int(new[place])
+                if longer > pattern.groups:
+                    break
+                number, place = longer, place + 1
+            if number > pattern.groups:
+                raise _bad_replacement(new, pattern, f"${number} names no group")
+            pieces.append(number)
+        elif group:
+            if group[2] not in pattern.names:
+                raise _bad_replacement(new, pattern, f"{group[0]} names no group")
+            pieces.append(pattern.names[group[2]])
+            place = group.end()
+        elif new[place] == "$":
+            raise _bad_replacement(new, pattern, "'$' is before no number; write \\$")
+        elif new[place] == "\\":
+            if place + 1 == len(new):
+                raise _bad_replacement(new, pattern, "nothing is after '\\'; write \\\\")
+            pieces.append(new[place + 1])
+            place += 2
         else:
-            result.append(letter)
-        index += 1
-    return "".join(result)
+            pieces.append(new[place])
+            place += 1
+    found = Replacement(tuple(pieces))
+    for each in found.groups:
+        _checked_group(pattern, pa.nulls(0, pa.string()), each, "regexp_replace")
+    if len(found.groups) > MOST_GROUPS:
+        raise _bad_replacement(new, pattern, f"it names more than {MOST_GROUPS} groups")
+    return found
 
 
-def _regexp_replace(call: Call, values: Sequence[Value], rows: int) -> Value:
-    def replace(some: Sequence[Value], count: int) -> Value:
-        pattern, new = some[1].as_py(), _replacement(some[2].as_py())
-        return regex(call, pattern, lambda: pc.replace_substring_regex(some[0], pattern, new))
+def _bad_replacement(new: str, pattern: Pattern, problem: str) -> EvaluationError:
+    return EvaluationError(
+        f"regexp_replace cannot put {new!r} in the place of {pattern.text!r}, which has "
+        f"{pattern.groups} groups: {problem}",
+        function="regexp_replace",
+    )
 
-    return per_constants(values, [1, 2], replace, pa.string(), rows)
+
+def _replaced(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.Array:
+    try:
+        new = _replacement(str(rest[0]), pattern)
+    except EvaluationError:
+        if pc.any(matches.matching(texts, pattern)).as_py():
+            raise
+        return texts
+    place = int(str(rest[1])) if len(rest) > 1 else 1
+    if place == 1:
+        return matches.replaced(texts, pattern, new)
+    if place < 1:
+        raise EvaluationError(
+            f"regexp_replace begins at position {place}; the first is 1", function="regexp_replace"
+        )
+    begin, far = pa.scalar(place - 1, pa.int64()), pa.scalar(2**31 - 1, pa.int64())
+    before = sliced(texts, pa.scalar(0, pa.int64()), begin, len(texts))
+    after = matches.replaced(sliced(texts, begin, far, len(texts)), pattern, new)
+    inside = pc.greater(pc.utf8_length(texts), place - 1)
+    return pc.if_else(inside, pc.binary_join_element_wise(before, after, ""), texts)
 
 
-text_function(
-    "regexp_replace", "regexp_replace(text, pattern, new) -> STRING",
+_regex_function(
+    "regexp_replace", "regexp_replace(text, pattern, new [, position INT]) -> STRING",
     "Put new text ($1 is the first group) in the place of all that a regular expression matches.",
-    [text, text, text], _regexp_replace, fallible=True,
+    _by_pattern(pa.string(), _replaced), text, integer, least=3,
 )  # fmt: skip
-
-
-def _regexp_count(call: Call, values: Sequence[Value], rows: int) -> Value:
-    def count_matches(some: Sequence[Value], count: int) -> Value:
-        pattern = some[1].as_py()
-        return regex(call, pattern, lambda: pc.count_substring_regex(some[0], pattern))
-
-    return per_constants(values, [1], count_matches, pa.int32(), rows)
-
-
-text_function(
+_regex_function(
     "regexp_count", "regexp_count(text, pattern) -> INT",
-    "Count the matches of a regular expression.", [text, text], _regexp_count, gives=INT,
-    fallible=True,
+    "Count the matches of a regular expression.",
+    _by_pattern(pa.int32(), lambda texts, pattern, rest: matches.counts(texts, pattern)),
+    gives=INT,
+)  # fmt: skip
+_regex_function(
+    "rlike", "text RLIKE pattern -> BOOLEAN",
+    "Tell whether a regular expression matches a part of text.",
+    _by_pattern(pa.bool_(), lambda texts, pattern, rest: matches.matching(texts, pattern)),
+    gives=BOOLEAN, synonyms=("regexp_like", "regexp"),
+    spark=lambda call, arguments: f"({arguments[0]} RLIKE {arguments[1]})",
 )  # fmt: skip
 
 
@@ -138,61 +242,63 @@ text_function(
 def _regexp_substr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("regexp_substr", arguments, 2, 2)
     whole = Literal(INT.with_nullable(False), 0)
-    matches = function.resolve("rlike", arguments, dialect)
     found = function.resolve("regexp_extract", (*arguments, whole), dialect)
-    return case_of([matches], [found, untyped_null()], dialect)
+    if dialect is Dialect.FLINK:
+        return found
+    return function.resolve("nullif", (found, text_literal("")), dialect)
 
 
 TEXT.add(
     "regexp_substr",
     "regexp_substr(text, pattern) -> STRING",
-    "Give the first match of a regular expression; NULL where there is none.",
+    "Give the first match of a regular expression; NULL where there is none, or an empty one.",
     _regexp_substr,
     never,
 )
-
-
-def _regexp_instr(call: Call, values: Sequence[Value], rows: int) -> Value:
-    def locate(some: Sequence[Value], count: int) -> Value:
-        array, pattern = as_array(some[0], count), some[1].as_py()
-        at = regex(call, pattern, lambda: pc.find_substring_regex(array, pattern))
-        before = characters_before(array, at) + 1
-        numbers = np.where(at.fill_null(-1).to_numpy() < 0, 0, before)
-        return from_numpy(numbers, [array], pa.int32(), count)
-
-    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
-    return per_constants(values, [1], locate, pa.int32(), size)
-
-
-text_function(
-    "regexp_instr", "regexp_instr(text, pattern) -> INT",
+_regex_function(
+    "regexp_instr", "regexp_instr(text, pattern [, group INT]) -> INT",
     "Give the position (from 1) of the first match of a regular expression; 0 where there is none.",
-    [text, text], _regexp_instr, gives=INT, fallible=True,
+    _by_pattern(pa.int32(), lambda texts, pattern, rest: matches.first_places(texts, pattern)),
+    integer, gives=INT,
 )  # fmt: skip
 
 
-def _regexp_extract_all(call: Call, values: Sequence[Value], rows: int) -> Value:
-    kind = pa.list_(pa.string())
-
-    def extract(some: Sequence[Value], count: int) -> Value:
-        pattern = named_group(some[1].as_py(), some[2].as_py() if len(some) > 2 else 1)
-        regex(call, pattern, lambda: pc.match_substring_regex(pa.array([""]), pattern))
-        compiled = re.compile(pattern)
-
-        def parts(value: str) -> list[str]:
-            return [match["part"] or "" for match in compiled.finditer(value)]
-
-        return by_distinct(some[0], parts, kind, count)
-
-    return per_constants(values, range(1, len(values)), extract, kind, rows)
+def _all_extracted(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.Array:
+    group = int(str(rest[0])) if rest else 1
+    if _checked_group(pattern, texts, group, "regexp_extract_all"):
+        return matches.all_parts(texts, pattern, group)
+    offsets = pa.array(np.zeros(len(texts) + 1, np.int32))
+    mask = texts.is_null() if texts.null_count else None
+    return pa.ListArray.from_arrays(offsets, pa.array([], pa.string()), mask=mask)
 
 
-text_function(
+_regex_function(
     "regexp_extract_all", "regexp_extract_all(text, pattern [, group INT]) -> ARRAY<STRING>",
     "Give what a group (1 by default; 0: all) of each match of a regular expression is.",
-    [text, text, integer], _regexp_extract_all, gives=DataType("ARRAY", element=STRING), least=2,
-    fallible=True,
+    _by_pattern(pa.list_(pa.string()), _all_extracted), integer, gives=_TEXTS,
 )  # fmt: skip
+
+
+# Splitting
+
+
+def _split(call: Call, values: Sequence[Value], rows: int) -> Value:
+    kind = call.type.arrow
+
+    def parts(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.Array:
+        limit = int(str(rest[0])) if rest else -1
+        return matches.split_at(texts, pattern, limit).cast(kind)
+
+    return _by_pattern(kind, parts)(call, values, rows)
+
+
+_regex_function(
+    "split", "split(text, pattern [, limit INT]) -> ARRAY<STRING>",
+    "Split text where a regular expression matches.", _split, integer, gives=_PARTS,
+)  # fmt: skip
+
+
+# SQL's own patterns
 
 
 def similar_regex(pattern: str, escape: str) -> str:
@@ -228,12 +334,8 @@ def _similar(call: Call, values: Sequence[Value], rows: int) -> Value:
     return per_constants(values, range(1, len(values)), match, pa.bool_(), rows)
 
 
-def _similar_spark(call: Call, arguments: Sequence[str]) -> str:
-    raise NotImplementedError
-
-
 text_function(
     "similar_to", "text SIMILAR TO pattern [ESCAPE character] -> BOOLEAN",
     "Whether text is what a pattern of SQL with %, _, |, *, +, [] and () says.",
-    [text, text, text], _similar, gives=BOOLEAN, least=2, spark=_similar_spark, fallible=True,
+    [text, text, text], _similar, gives=BOOLEAN, least=2, spark=function.NO_SPARK, fallible=True,
 )  # fmt: skip

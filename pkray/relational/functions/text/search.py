@@ -19,18 +19,15 @@ from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, u
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Value, never
 from pkray.relational.functions.signatures import check_count, integer, text
-from pkray.relational.functions.text.patterns import regex
 from pkray.relational.functions.text.slices import (
     characters_before,
     lengths_of,
     per_constants,
-    slice_rows,
     sliced,
 )
 from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import DataType
 
 TEXT = Family("text")
 
@@ -171,46 +168,6 @@ text_function(
 
 
 # Splitting
-
-
-def _parts(call: Call, values: Value, pattern: str, most: int) -> pa.Array:
-    if not re.search(r"[\\.^$|?*+()\[\]{}]", pattern):
-        if not pattern:
-            return pc.split_pattern_regex(values, "(?s)", max_splits=most)
-        return pc.split_pattern(values, pattern, max_splits=most)
-    return regex(call, pattern, lambda: pc.split_pattern_regex(values, pattern, max_splits=most))
-
-
-def _characters(values: pa.Array) -> pa.Array:
-    """Make a list of the characters of each text; of no text it holds no text."""
-    size = pc.max_element_wise(pc.utf8_length(values), 1, skip_nulls=False).fill_null(0).to_numpy()
-    offsets = np.concatenate(([0], np.cumsum(size)))
-    rows = pa.array(np.repeat(np.arange(len(values)), size))
-    place = np.arange(offsets[-1]) - np.repeat(offsets[:-1], size)
-    letters = slice_rows(values.take(rows), place, place + 1)
-    starts = pa.array(offsets.astype(np.int32))
-    return pa.ListArray.from_arrays(starts, letters, mask=mask_of(values))
-
-
-def _split(call: Call, values: Sequence[Value], rows: int) -> Value:
-    kind = call.type.arrow
-
-    def split(some: Sequence[Value], count: int) -> Value:
-        limit = some[2].as_py() if len(some) > 2 else -1
-        array = as_array(some[0], count)
-        if not some[1].as_py():
-            return _characters(array).cast(kind)
-        most = limit - 1 if limit > 0 else None
-        return _parts(call, array, some[1].as_py(), -1 if most is None else most).cast(kind)
-
-    return per_constants(values, range(1, len(values)), split, kind, rows)
-
-
-text_function(
-    "split", "split(text, pattern [, limit INT]) -> ARRAY<STRING>",
-    "Split text where a regular expression matches.", [text, text, integer], _split,
-    gives=DataType("ARRAY", element=STRING.with_nullable(False)), least=2, fallible=True,
-)  # fmt: skip
 
 
 def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:

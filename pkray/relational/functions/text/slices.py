@@ -13,7 +13,7 @@ from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import as_array, numpy_of, part_of
 
 
-def _bytes_of(texts: pa.Array) -> tuple[Any, Any]:
+def bytes_of(texts: pa.Array) -> tuple[Any, Any]:
     """Give the offsets (int64, one more than there are rows) and bytes of text."""
     _, offsets, data = texts.buffers()
     starts = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
@@ -41,7 +41,7 @@ def join_bytes(raw: Any, starts: Any, stops: Any, kind: pa.DataType) -> pa.Array
 
 def slice_rows(texts: pa.Array, starts: Any, stops: Any) -> pa.Array:
     """Take characters from `starts` up to `stops` (int64, from 0, one a row; kept in bounds)."""
-    offsets, raw = _bytes_of(texts)
+    offsets, raw = bytes_of(texts)
     low, high = offsets[0], offsets[-1]
     if texts.type == pa.binary():
         begins = np.arange(low, high + 1)
@@ -64,7 +64,7 @@ def lengths_of(value: Value) -> Value:
 
 def characters_before(texts: pa.Array, places: pa.Array) -> Any:
     """Count the characters before a byte of each text (int32; below 0: none)."""
-    offsets, raw = _bytes_of(texts)
+    offsets, raw = bytes_of(texts)
     low, high = offsets[0], offsets[-1]
     begun = np.concatenate(([0], np.cumsum((raw[low:high] & 0xC0) != 0x80)))
     at = np.maximum(places.fill_null(0).to_numpy(zero_copy_only=False), 0).astype(np.int64)
@@ -137,6 +137,7 @@ def _taken(value: Value, rows: pa.Array, is_constant: bool) -> Value:
 
 
 __all__ = [
+    "bytes_of",
     "characters_before",
     "is_ascii",
     "join_bytes",

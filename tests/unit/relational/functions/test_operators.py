@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pkray.errors import EvaluationError
+from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from tests.unit.relational.expressions import FLINK, SPARK, bound, fields, value, values
 
@@ -252,8 +252,10 @@ def test_regular_expressions_match_a_part() -> None:
     columns = {"x": ("STRING", ["abc", "xyz", None])}
     assert values("x RLIKE '^a.c$'", columns) == [True, False, None]
     assert values("x RLIKE 'y'", columns) == [False, True, None]
-    with pytest.raises(EvaluationError, match="regular expression"):
+    with pytest.raises(QueryError, match=r"regular expression '\(': at character 1"):
         values("x RLIKE '('", columns)
+    with pytest.raises(EvaluationError, match=r"regular expression '\(': at character 1"):
+        values("x RLIKE concat(left(x, 0), '(')", columns)
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from pkray.relational.functions.numbers.exact_sums import divide_decimals
 from pkray.relational.local.folds import average, wrapped
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.fields import Fields
+from pkray.rows.decimals import unscaled
 
 Finish = Callable[[Columns, np.ndarray, Groups], pa.Array]
 """Makes a call's values of its states, the rows of each group, and the groups."""
@@ -386,7 +387,7 @@ def _narrowed(call: AggregateCall, total: pa.Array, groups: Groups) -> pa.Array:
         fitting = pc.if_else(pa.array(over), pa.scalar(None, total.type), total)
         return fitting.cast(call.type.arrow)
     group = int(np.argmax(over))
-    digits_of_total = int(total[group].as_py().scaleb(scale))
+    digits_of_total = unscaled(total[group].as_py(), scale)
     keys = groups.describe(group)
     raise unfit(call.arguments[0], str(call.type), digits_of_total, scale, keys)
 

@@ -59,12 +59,35 @@ def test_hashes_are_sparks(kind: str, value: Any, murmur: int, xx: int) -> None:
 
 
 def test_hashes_of_several_columns_follow_each_other() -> None:
-    # SELECT hash('Spark', array(123), 2) of Spark's manual, without the array.
     one = values(resolved("hash", column("STRING"), column("INT", "y")), x=["Spark"], y=[2])
     other = values(resolved("hash", column("INT", "y"), column("STRING")), x=["Spark"], y=[2])
     assert one != other
     rows = resolved("xxhash64", column("STRING"), column("STRING", "y"))
     assert len(set(values(rows, x=["a", "b", "a"], y=["b", "a", None]))) == 3
+
+
+def test_hashes_of_nested_values_are_sparks() -> None:
+    # SELECT hash('Spark', array(123), 2), xxhash64('Spark', array(123), 2) of Spark's manual.
+    columns = column("STRING"), column("ARRAY<INT>", "y"), column("INT", "z")
+    given = {"x": ["Spark"], "y": [[123]], "z": [2]}
+    assert values(resolved("hash", *columns), **given) == [-1321691492]
+    assert values(resolved("xxhash64", *columns), **given) == [5602566077635097486]
+    row, plain = column("ROW<a INT, b STRING>"), (column("INT"), column("STRING", "y"))
+    rows = [{"a": 1, "b": "x"}, None, {"a": None, "b": "x"}]
+    flat = values(resolved("hash", *plain), x=[1, None, None], y=["x", None, "x"])
+    assert values(resolved("hash", row), x=rows) == flat
+
+
+def test_a_map_has_no_hash() -> None:
+    with pytest.raises(QueryError, match="no order"):
+        resolved("hash", column("ARRAY<MAP<INT, INT>>"))
+
+
+def test_decimals_of_more_digits_than_python_keeps_hash_as_spark_does() -> None:
+    wide = [Decimal("12345678901234567890.123456789012345678"), Decimal(-1), Decimal(128), None]
+    hashes = values(resolved("hash", column("DECIMAL(38, 18)")), x=wide)
+    assert hashes[0] == -1328266464
+    assert hashes[3] == 42
 
 
 COLUMNS = [

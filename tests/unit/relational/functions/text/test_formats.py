@@ -10,6 +10,9 @@ import pytest
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from tests.unit.relational.expressions import FLINK, bound, fields, value
 
+WIDE = "12345678901234567890.123456789012345678"
+DIGITS = "99999999999999999999.999999999999999999"
+
 
 @pytest.mark.parametrize(
     ("call", "expected"),
@@ -27,6 +30,9 @@ from tests.unit.relational.expressions import FLINK, bound, fields, value
         ("to_char(TIMESTAMP_NTZ '2020-02-29 12:30:00', 'yyyy/MM')", "2020/02"),
         ("to_number('-1,234.5', 'S9,999.9')", Decimal("-1234.5")),
         ("try_to_number('12x', '999')", None),
+        (f"to_char({WIDE}, '{DIGITS}')", WIDE),
+        (f"to_number('-{WIDE}', 'S{DIGITS}')", Decimal(f"-{WIDE}")),
+        (f"from_json('{{\"a\":{WIDE}}}', 'a DECIMAL(38, 18)').a", Decimal(WIDE)),
         ("url_encode('a b&é')", "a+b%26%C3%A9"),
         ("url_decode('a+b%26')", "a b&"),
         ("try_url_decode('%zz')", None),
@@ -140,3 +146,32 @@ def test_sequences_count_days_months_and_hours() -> None:
         "INTERVAL 2 HOURS)"
     )
     assert [each.hour for each in hours] == [22, 0, 2]
+
+
+def test_flink_extracts_all_that_matches_by_default_and_null_where_nothing_does() -> None:
+    assert value("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)')", FLINK) == "foothebar"
+    assert value("REGEXP_EXTRACT('foothebar', 'foo(.*?)(bar)', 2)", FLINK) == "bar"
+    assert value("REGEXP_EXTRACT('abc', 'z')", FLINK) is None
+    assert value("REGEXP_SUBSTR('abc', 'z')", FLINK) is None
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("regexp_extract('abc', 'z')", ""),
+        ("regexp_extract('abc', 'z', 5)", ""),
+        ("regexp_extract_all('abc', 'z', 5)", []),
+        ("regexp_replace('a1b2', '([a-z])([0-9])', '$2$1')", "1a2b"),
+        ("regexp_replace('ab', '(?<x>a)', '[${x}$0\\\\$1]')", "[aa$1]b"),
+        ("regexp_replace('a', '(a)', '$10')", "a0"),
+        ("regexp_replace('aaa', 'a', 'b', 2)", "abb"),
+        ("regexp_replace('aaa', '^a', 'b', 3)", "aab"),
+        ("regexp_replace('aaa', 'x*', 'b', 9)", "aaa"),
+        ("regexp_substr('ab', 'x*')", None),
+        ("regexp_count('', 'x*')", 1),
+        ("split('a,b,,', ',', 0)", ["a", "b", "", ""]),
+        ("str_to_map('a1b22c', '[0-9]+', 'x*')", [("a", ""), ("b", ""), ("c", "")]),
+    ],
+)
+def test_regular_expressions_are_javas(call: str, expected: Any) -> None:
+    assert value(call) == expected

@@ -201,7 +201,10 @@ def test_flink_writes_booleans_in_capitals_and_timestamps_with_all_digits() -> N
         ("split_part(x, ',', 0)", "no part 0"),
         ("conv(concat('99999999999999999999', left(x, 0)), 10, 16)", "overflows 64 bits"),
         ("regexp_extract(x, '(a)', 3)", "there is no group 3"),
-        ("regexp_replace(x, '(?=a)', '')", "regular expression"),
+        ("regexp_replace(x, 'a', '$1')", r"\$1 names no group"),
+        ("regexp_replace(x, 'a', 'x$')", "before no number"),
+        ("regexp_replace(x, 'a', 'x', 0)", "the first is 1"),
+        ("regexp_extract(x, '(a*)*', 1)", "repeats what may be empty"),
         ("unbase64(left(x, 1))", "not written in base 64"),
     ],
 )
