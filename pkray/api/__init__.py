@@ -11,4 +11,7 @@ Each is a class over one of a lower layer, which does the work and knows nothing
 
 - **catalog** (``catalog``): tables, databases, views and queries by name; ``sql()``.
 - **table** (``table``): with ``relation()``; changes that take SQL are in ``alter``.
+- **relation** (``relation``): a lazy query with the methods that go on from it; ``inputs`` makes
+  relations of rows, changes and texts.
+- **statement** (``statement``): reads a statement of SQL and does it, or holds an INSERT.
 """

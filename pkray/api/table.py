@@ -11,7 +11,7 @@ from pkray.storage.opening import open_store
 from pkray.table import system_table, table
 
 if TYPE_CHECKING:
-    from pkray.relational.api.relation import Relation
+    from pkray.api.relation import Relation
 
 
 @checked_class

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.csv
 
 from pkray.api.catalog import Catalog
+from pkray.api.statement import Statement
 from pkray.cli import output
 from pkray.errors import OptionError
-from pkray.relational.statements.statement import Statement
 from pkray.rows.python_values import to_python_list
 
 

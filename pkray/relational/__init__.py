@@ -16,7 +16,8 @@ same syntax that a text is parsed into, so that both give the same plan.
 - **node** (`plan.nodes`): what is done to rows. The columns of a node have distinct names, and only
   filters, projections and the further conditions of joins hold expressions: all else names columns.
 - **source** (`sources`): where rows come from.
-- **statement** (`statements`): what ``catalog.sql`` does besides queries. `api` has the methods.
+- **statement** (`statements`): what ``catalog.sql`` does besides queries. `api` has the methods
+  that write syntax; what a user holds is in ``pkray.api``.
 - **function** (`functions`): a name, its typing, its kernel over Arrow arrays and its Spark SQL.
 """
 
@@ -26,25 +27,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pkray.api.inputs import Changelog, changelog, from_arrow, query
+    from pkray.api.relation import Relation
+    from pkray.api.relation import of_system_table as of_system_table
+    from pkray.api.relation import of_table as of_table
+    from pkray.api.statement import Statement
+    from pkray.api.statement import run_statement as run_statement
     from pkray.relational.api import func as func
     from pkray.relational.api.column import Column, col, exists, lit, when
     from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
-    from pkray.relational.api.inputs import Changelog, changelog, from_arrow, query
-    from pkray.relational.api.relation import Relation
-    from pkray.relational.api.relation import of_system_table as of_system_table
-    from pkray.relational.api.relation import of_table as of_table
     from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
+    from pkray.relational.continuous.queries.materializing import materialize as materialize
+    from pkray.relational.continuous.queries.options import QueryOptions as QueryOptions
     from pkray.relational.continuous.queries.query import find_query as find_query
     from pkray.relational.continuous.queries.query import list_queries as list_queries
     from pkray.relational.continuous.queries.query import stop_all as stop_all
     from pkray.relational.continuous.queries.query_store import check_unused as check_unused
     from pkray.relational.continuous.queries.state_tables import state_rows as state_rows
+    from pkray.relational.continuous.queries.stream import for_each_batch as for_each_batch
+    from pkray.relational.continuous.queries.stream import open_stream as open_stream
+    from pkray.relational.continuous.queries.verify import check_exact as check_exact
     from pkray.relational.plans import Plan
+    from pkray.relational.plans import compile_inserts as compile_inserts
+    from pkray.relational.plans import compile_relation as compile_relation
     from pkray.relational.plans import load_plan as load_plan
+    from pkray.relational.plans import run_plan_statement as run_plan_statement
     from pkray.relational.session import QuerySession as QuerySession
     from pkray.relational.sources.watermarks import options_of as options_of
-    from pkray.relational.statements.statement import Statement
-    from pkray.relational.statements.statement import run_statement as run_statement
     from pkray.relational.statements.views import create_view as create_view
     from pkray.relational.statements.views import drop_view as drop_view
     from pkray.relational.statements.views import register_function as register_function
@@ -74,20 +83,31 @@ __all__ = [
 ]
 
 _MEMBERS = {
-    "api.column": ("Column", "col", "exists", "lit", "when"),
-    "api.grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
-    "api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
-    "plans": ("Plan", "load_plan"),
-    "api.relation": ("Relation", "of_system_table", "of_table"),
-    "statements.statement": ("Statement", "run_statement"),
-    "api.windows": ("Cumulate", "Session", "Slide", "Tumble"),
-    "continuous.queries.query": ("find_query", "list_queries", "stop_all"),
-    "continuous.queries.query_store": ("check_unused",),
-    "continuous.queries.state_tables": ("state_rows",),
-    "session": ("QuerySession",),
-    "sources.watermarks": ("options_of",),
-    "statements.views": ("create_view", "drop_view", "register_function"),
+    "pkray.api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
+    "pkray.api.relation": ("Relation", "of_system_table", "of_table"),
+    "pkray.api.statement": ("Statement", "run_statement"),
+    "pkray.relational.api.column": ("Column", "col", "exists", "lit", "when"),
+    "pkray.relational.api.grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
+    "pkray.relational.api.windows": ("Cumulate", "Session", "Slide", "Tumble"),
+    "pkray.relational.continuous.queries.materializing": ("materialize",),
+    "pkray.relational.continuous.queries.options": ("QueryOptions",),
+    "pkray.relational.continuous.queries.query": ("find_query", "list_queries", "stop_all"),
+    "pkray.relational.continuous.queries.query_store": ("check_unused",),
+    "pkray.relational.continuous.queries.state_tables": ("state_rows",),
+    "pkray.relational.continuous.queries.stream": ("for_each_batch", "open_stream"),
+    "pkray.relational.continuous.queries.verify": ("check_exact",),
+    "pkray.relational.plans": (
+        "Plan",
+        "compile_inserts",
+        "compile_relation",
+        "load_plan",
+        "run_plan_statement",
+    ),
+    "pkray.relational.session": ("QuerySession",),
+    "pkray.relational.sources.watermarks": ("options_of",),
+    "pkray.relational.statements.views": ("create_view", "drop_view", "register_function"),
 }
+"""Where names are: those of `__all__`, and those that `pkray.api` opens when they are called."""
 _MODULES = {name: module for module, names in _MEMBERS.items() for name in names}
 
 
@@ -96,7 +116,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("pkray.relational.api.func")
     if name not in _MODULES:
         raise AttributeError(f"module 'pkray.relational' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"pkray.relational.{_MODULES[name]}"), name)
+    value = getattr(importlib.import_module(_MODULES[name]), name)
     globals()[name] = value
     return value
 

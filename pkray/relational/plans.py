@@ -36,7 +36,7 @@ from pkray.table.table import Table
 from pkray.version import __version__
 
 if TYPE_CHECKING:
-    from pkray.relational.api.relation import Relation
+    from pkray.api.relation import Relation
 from pkray.relational.plan_files import (
     check_plan_path,
     plan_exists,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
@@ -17,13 +17,14 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.options.values import SIZE
-from pkray.relational.api.queried import Queried
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
+from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.names import EMISSION
+from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
@@ -146,6 +147,16 @@ class Environment:
             return None
 
 
+class View(Protocol):
+    """A query under a name."""
+
+    def fresh_plan(self) -> Node:
+        """Bind it to tables and views as they are now."""
+
+    def sql(self) -> str:
+        """Write it as SQL."""
+
+
 class QuerySession:
     """What one catalog object holds for its queries: options, temporary views, functions.
 
@@ -160,7 +171,7 @@ class QuerySession:
         self.catalog = catalog
         self.database = DEFAULT_DATABASE
         self.options: dict[str, str] = {}
-        self.views: dict[str, Queried] = {}
+        self.views: dict[str, View] = {}
         self.functions: dict[str, Any] = {}
 
     @property
@@ -210,9 +221,6 @@ class QuerySession:
         return ".".join(parts if len(parts) == 2 else (database or self.database, *parts))
 
     def _view(self, name: str, view: StoredView, asking: Environment) -> Node:
-        from pkray.relational.sql.binder.binder import Binder
-        from pkray.relational.sql.parser import parse_query
-
         if asking.depth >= MAX_VIEWS:
             raise QueryError(
                 f"view {name} is read within {MAX_VIEWS} others, or by itself: write its query "

@@ -47,7 +47,7 @@ from pkray.spark.source import SplitsRequest, read, read_request
 from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
 
 if TYPE_CHECKING:
-    from pkray.relational.api.relation import Relation
+    from pkray.api.relation import Relation
 
 _SETTINGS = {
     "spark.sql.ansi.enabled": "true",
@@ -295,7 +295,7 @@ def relation(
         SchemaError: a column's type has no Arrow form, or a name appears twice.
         QueryError: the watermark names no time column, or is none.
     """
-    from pkray.relational.api.relation import of_source
+    from pkray.api.relation import of_source
 
     check_dataframe("relation", frame)
     if frame.isStreaming:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pkray
-from pkray.relational.api.relation import Relation
+from pkray.api.relation import Relation
 from tests.faults.processes import Process, Processes, Refused, StuckError
 
 RESULT = "life.result"

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.api.column import is_known
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import ORIGIN, Inner, Text, UserCall, call, column, identifier
+from pkray.relational.api.syntax import (
+    ORIGIN,
+    Inner,
+    Text,
+    UserCall,
+    call,
+    column,
+    identifier,
+    star,
+)
 from pkray.relational.dialect import Dialect
-from pkray.relational.session import PLANS, Environment, fresh_name
+from pkray.relational.session import Environment, fresh_name
 from pkray.relational.sql.parser import parse_expression, parse_trees
 from pkray.relational.sql.places import nearest
 
@@ -132,36 +140,6 @@ def absorbed(names: Environment, relation: Queried) -> tuple[Environment, exp.Qu
         return names.joined(relation.names, relation.tree)
     name = fresh_name("relation")  # bound by the rules of its own dialect
     return names.with_bound((name,), relation.plan), star(exp.Table(this=identifier(name)))
-
-
-NUMBER = "number"
-"""Key of a query's `meta`: the relation whose tree it is."""
-
-
-def shortened(tree: exp.Query, names: Environment) -> exp.Expr:
-    """Copy a query with names in the place of relations that are bound already: so that each method
-    binds what it writes alone.
-    """
-
-    def copied(node: exp.Expr) -> exp.Expr:
-        number = node.meta.get(NUMBER) if isinstance(node, exp.Query) else None
-        if number in names.plans and node is not tree:
-            return star(exp.Table(this=identifier(str(number)), db=identifier(PLANS)))
-        made = type(node)(**{key: part(value) for key, value in node.args.items()})
-        made.meta.update(node.meta)
-        return made
-
-    def part(value: Any) -> Any:
-        if isinstance(value, list):
-            return [part(each) for each in value]
-        return copied(value) if isinstance(value, exp.Expr) else value
-
-    return copied(tree)
-
-
-def star(item: exp.Expr) -> exp.Select:
-    """Write ``SELECT * FROM item``."""
-    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
 
 
 def is_open(tree: exp.Expr) -> bool:

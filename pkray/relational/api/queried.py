@@ -8,48 +8,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from pkray.relational.dialect import Dialect
-from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import Node
+from pkray.relational.bound_query import BoundQuery
 
 
-class Queried(ABC):
-    """A query with what it means; `Relation` is the one there is.
+class Queried(BoundQuery, ABC):
+    """A query that methods build on; `Relation` is the one there is.
 
     Names without an underscore in front are columns to people, so that what is only for writers
     of syntax has one.
 
     Attributes:
-        tree: the query's syntax; nothing changes it.
-        names: what the names in it stand for.
         origins: by number of each relation that this one was made of, what its columns are called
             here.
     """
 
-    tree: exp.Query
-    names: Any
     origins: dict[int, Mapping[str, str]]
-
-    @property
-    @abstractmethod
-    def plan(self) -> Node:
-        """Give what it means, as a whole."""
-
-    @property
-    @abstractmethod
-    def fields(self) -> Fields:
-        """Give the columns with their types."""
-
-    @property
-    def columns(self) -> list[str]:
-        """Name the columns."""
-        return list(self.fields.names)
-
-    @property
-    def dialect(self) -> Dialect:
-        """Say by whose rules it is typed."""
-        dialect: Dialect = self.names.dialect
-        return dialect
 
     @abstractmethod
     def __getitem__(self, name: str) -> Any: ...
@@ -61,10 +34,6 @@ class Queried(ABC):
     @abstractmethod
     def select(self, *columns: object, **named: object) -> Any:
         """Compute columns."""
-
-    @abstractmethod
-    def fresh_plan(self) -> Node:
-        """Bind it anew: to tables and views as they are now."""
 
     @abstractmethod
     def _name(self, name: object) -> str:

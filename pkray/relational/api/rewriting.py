@@ -10,10 +10,11 @@ from sqlglot import exp
 from pkray.errors import OptionError, QueryError
 from pkray.relational.api import composing
 from pkray.relational.api.column import expression
-from pkray.relational.api.composing import item_of, opened, star, subquery
+from pkray.relational.api.composing import item_of, opened, subquery
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import aliased, call, column, identifier
+from pkray.relational.api.syntax import aliased, call, column, identifier, star
 from pkray.relational.api.windows import Window, interval, microseconds
+from pkray.relational.bound_query import NUMBER
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.dialects import TableArgument
 
@@ -116,7 +117,7 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
         if composing.table_of(relation.tree) is None:
             raise QueryError("OPTIONS are of a table: give the hint before other methods")
         made = relation.tree.copy()
-        made.meta.pop(composing.NUMBER)
+        made.meta.pop(NUMBER)
         table = composing.table_of(made)
         assert table is not None
         table.set("hints", [*(table.args.get("hints") or []), hint])

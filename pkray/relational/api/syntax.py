@@ -56,6 +56,11 @@ def column(name: str, table: str | None = None) -> exp.Column:
     return exp.Column(this=identifier(name), table=identifier(table) if table else None)
 
 
+def star(item: exp.Expr) -> exp.Select:
+    """Write ``SELECT * FROM item``."""
+    return exp.Select(expressions=[exp.Star()], from_=exp.From(this=item))
+
+
 def aliased(value: exp.Expr, name: str) -> exp.Expr:
     """Give a value a name, unless it is a column of that name."""
     if isinstance(value, exp.Column) and value.name == name and not value.table:

@@ -13,8 +13,8 @@ from sqlglot import exp
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational import running
 from pkray.relational.api import composing, syntax
-from pkray.relational.api.relation import Relation, of_query
-from pkray.relational.api.syntax import aliased, column, identifier
+from pkray.relational.api.syntax import aliased, column, identifier, star
+from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.casting import can_cast
 from pkray.relational.functions.coercion import cast_to
@@ -52,14 +52,14 @@ class BoundInsert:
         catalog: Catalog,
         asked: said.Insert,
         dialect: Dialect,
-        relation: Relation | None = None,
+        relation: BoundQuery | None = None,
     ) -> None:
         self.session = catalog.session
         self.table = _table(catalog, asked.name)
         self.overwrite = asked.overwrite
         self.partition = constants(asked.partition)
         if relation is None:
-            relation = of_query(asked.tree, catalog.session.environment(dialect))
+            relation = BoundQuery(asked.tree, catalog.session.environment(dialect))
         targets = _targets(self.table, asked, self.partition, relation)
         self.node = Sink(
             _enforced(_assigned(relation.plan, self.table, targets), self.table, self.session),
@@ -130,7 +130,7 @@ def update(catalog: Catalog, asked: said.Update, dialect: Dialect) -> pa.Table:
         for each in table.schema.fields
     ]
     relation = _of_table(catalog, asked, columns, dialect)
-    return _written(table, relation.to_batches(), deletes=False)
+    return _written(table, relation._rows_now(), deletes=False)
 
 
 def delete(catalog: Catalog, asked: said.Delete, dialect: Dialect) -> pa.Table:
@@ -139,7 +139,7 @@ def delete(catalog: Catalog, asked: said.Delete, dialect: Dialect) -> pa.Table:
     names = dict.fromkeys([*table.primary_keys, *table.schema.core.sequence_field])
     target = asked.alias or asked.name[-1]
     relation = _of_table(catalog, asked, [column(name, target) for name in names], dialect)
-    return _written(table, relation.to_batches(), deletes=True)
+    return _written(table, relation._rows_now(), deletes=True)
 
 
 def merge(catalog: Catalog, asked: said.Merge, dialect: Dialect) -> pa.Table:
@@ -148,7 +148,7 @@ def merge(catalog: Catalog, asked: said.Merge, dialect: Dialect) -> pa.Table:
     _check_replaces(table, "MERGE")
     made = _Merge(table, asked)
     names = catalog.session.environment(dialect)
-    changes = [of_query(tree, names) for tree in made.queries()]
+    changes = [BoundQuery(tree, names) for tree in made.queries()]
     rows = 0
     matched: list[pa.Table] = []
     with table.open_writer() as writer:
@@ -190,7 +190,7 @@ class _Merge:
     ) -> exp.Select:
         tests = [self._test(each, alone=bool(kind)) for each in whens]
         actions = [self._action(each.args["then"]) for each in whens]
-        made = composing.star(left.copy())
+        made = star(left.copy())
         join = exp.Join(this=right.copy(), side="LEFT", on=self._tree.args["on"].copy())
         if kind:
             join.set("kind", kind)
@@ -204,7 +204,7 @@ class _Merge:
             for each in self._table.schema.fields
         ]
         made.set("expressions", [*columns, aliased(_case(tests, kinds), _KIND)])
-        outer = composing.star(composing.subquery(made))
+        outer = star(composing.subquery(made))
         there = exp.Not(this=exp.Is(this=column(_KIND), expression=exp.Null()))
         outer.set("where", exp.Where(this=there))
         return outer
@@ -266,21 +266,21 @@ def _of_table(
     asked: said.Update | said.Delete,
     columns: Sequence[exp.Expr],
     dialect: Dialect,
-) -> Relation:
+) -> BoundQuery:
     """Select columns of the rows that a statement is about."""
     database = identifier(asked.name[0]) if len(asked.name) > 1 else None
     item = exp.Table(this=identifier(asked.name[-1]), db=database)
     if asked.alias:
         item.set("alias", exp.TableAlias(this=identifier(asked.alias)))
-    made = composing.star(item)
+    made = star(item)
     made.set("expressions", list(columns))
     if asked.where is not None:
         made.set("where", exp.Where(this=asked.where.copy()))
-    return of_query(made, catalog.session.environment(dialect))
+    return BoundQuery(made, catalog.session.environment(dialect))
 
 
 def _targets(
-    table: Table, asked: said.Insert, fixed: Mapping[str, object], relation: Relation
+    table: Table, asked: said.Insert, fixed: Mapping[str, object], relation: BoundQuery
 ) -> tuple[str, ...]:
     _check_columns(table, [*asked.columns, *fixed])
     others = [name for name in table.schema.names if name not in fixed]

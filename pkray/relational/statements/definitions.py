@@ -17,7 +17,8 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.relational.api import syntax
-from pkray.relational.api.relation import Relation, of_query
+from pkray.relational.api.composing import subquery
+from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.watermarks import (
@@ -57,7 +58,7 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
     if asked.tree is not None:
         if asked.columns:
             raise QueryError(f"table {name} is created AS a query: leave its columns out")
-        fields = of_query(asked.tree, catalog.session.environment(dialect)).fields
+        fields = BoundQuery(asked.tree, catalog.session.environment(dialect)).fields
     else:
         fields = Fields(tuple(Field(each.name, each.type) for each in asked.columns))
     _check_there(name, (*keys, *partitions), fields)
@@ -239,22 +240,36 @@ def use(catalog: Catalog, name: str) -> None:
 
 def make_view(catalog: Catalog, asked: said.CreateView, dialect: Dialect) -> None:
     """Create a view."""
-    relation: Relation = of_query(asked.tree, catalog.session.environment(dialect))
+    query = BoundQuery(asked.tree, catalog.session.environment(dialect))
     if asked.columns:
-        if len(asked.columns) != len(relation.columns):
+        if len(asked.columns) != len(query.columns):
             raise QueryError(
                 f"view {'.'.join(asked.name)} names {len(asked.columns)} columns: its query gives "
-                f"{len(relation.columns)}"
+                f"{len(query.columns)}"
             )
-        relation = relation.rename_columns(dict(zip(relation.columns, asked.columns, strict=True)))
+        query = _renamed(query, asked.columns)
     create_view(
         catalog,
         ".".join(asked.name),
-        relation,
+        query,
         temporary=asked.temporary,
         replace=asked.replace,
         if_not_exists=asked.if_not_exists,
     )
+
+
+def _renamed(query: BoundQuery, names: Sequence[str]) -> BoundQuery:
+    """Give the columns of a query other names."""
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise QueryError(
+            f"two columns would be called {twice!r}: rename or drop the other one",
+            column_name=twice,
+        )
+    made = syntax.star(subquery(query.tree))
+    pairs = zip(query.columns, names, strict=True)
+    made.set("expressions", [syntax.aliased(syntax.column(old), new) for old, new in pairs])
+    return BoundQuery(made, query.names)
 
 
 def set_option(catalog: Catalog, asked: said.SetOption) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pkray.errors import OptionError, QueryError, TableExistsError, TableNotFoundError
-from pkray.relational.api.relation import Relation, of_query
+from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import aggregate as aggregates
@@ -31,8 +31,8 @@ def create_view(
     """Give a query a name; as of ``Catalog.create_view``."""
     session = catalog.session
     if isinstance(query, str):
-        query = of_query(parse_query(query, dialect), session.environment(dialect))
-    if not isinstance(query, Relation):
+        query = BoundQuery(parse_query(query, dialect), session.environment(dialect))
+    if not isinstance(query, BoundQuery):
         raise QueryError(
             f"a view is of a query: give a Relation or SQL text, not {type(query).__name__}"
         )
@@ -62,7 +62,7 @@ def create_view(
 
 
 def _create_temporary(
-    session: Any, name: str, query: Relation, *, replace: bool, if_not_exists: bool
+    session: Any, name: str, query: BoundQuery, *, replace: bool, if_not_exists: bool
 ) -> None:
     if "." in name:
         raise QueryError(f"a temporary view is in no database: call it {name.split('.')[-1]!r}")

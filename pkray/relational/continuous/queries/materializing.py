@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from pkray.arguments.facade import Options
 from pkray.errors import QueryError, SchemaError
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.options import QueryOptions
@@ -18,14 +19,14 @@ from pkray.relational.plans import compile_plans, session_of
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
-    from pkray.relational.api.relation import Relation
+    from pkray.api.relation import Relation
 
 
 def materialize(
     relation: Relation,
     name: str,
     primary_key: Sequence[str] | None,
-    options: Mapping[str, str] | None,
+    options: Options | None,
     trigger: str,
     max_rows: int | None,
     strict: bool,
@@ -76,7 +77,7 @@ def _table(
     name: str,
     plan: Node,
     key: tuple[str, ...],
-    options: Mapping[str, str] | None,
+    options: Options | None,
     *,
     replace: bool,
 ) -> Table:

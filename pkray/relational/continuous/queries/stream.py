@@ -54,7 +54,7 @@ from pkray.table.databases import remove_folders
 from pkray.version import __version__
 
 if TYPE_CHECKING:
-    from pkray.relational.api.relation import Relation
+    from pkray.api.relation import Relation
     from pkray.relational.catalog import Catalog
 
 Follow: TypeAlias = Literal["changes", "available_now"]

@@ -10,13 +10,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pkray.api.inputs import Changelog
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup import cached_file
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational import Relation, from_arrow
-from pkray.relational.api.inputs import Changelog
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch, RowsOf, no_rows

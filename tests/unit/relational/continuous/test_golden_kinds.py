@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import pkray
+from pkray.api.inputs import Changelog
 from pkray.relational import changelog
-from pkray.relational.api.inputs import Changelog
 from pkray.schema.types import DataType
 from tests.golden.case import Case, _value
 from tests.unit.relational.continuous.histories import Continuous, Row, _plain, kinds_of

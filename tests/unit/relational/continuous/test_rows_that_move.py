@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pkray.relational
-from pkray.relational.api.inputs import Changelog
+from pkray.api.inputs import Changelog
 from pkray.relational.continuous.queries.stream import ResultStream
 
 QUERIES = {

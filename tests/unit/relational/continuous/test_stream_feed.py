@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 import pkray
+from pkray.api.relation import of_source
 from pkray.errors import OptionError, QueryFailedError, UnsupportedError, UpgradeRefusedError
-from pkray.relational.api.relation import of_source
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.relational.sources.streamed import Feeding, StreamedSource, stored_streams

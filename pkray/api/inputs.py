@@ -6,12 +6,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+from sqlglot import exp
 
+from pkray.api.relation import Relation, of_query, of_source
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import SchemaError
-from pkray.relational.api.composing import in_dialect, star
-from pkray.relational.api.relation import Relation, of_query, of_source
-from pkray.relational.api.syntax import identifier
+from pkray.relational.api.composing import in_dialect
+from pkray.relational.api.syntax import identifier, star
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Scan
@@ -31,8 +32,6 @@ class Changelog(Relation):
     """A relation of changes in memory; made by `changelog`."""
 
     def __init__(self, source: ChangelogSource, dialect: Dialect = Dialect.SPARK) -> None:
-        from sqlglot import exp
-
         names = Environment(dialect).with_bound((source.name,), Scan(source))
         super().__init__(star(exp.Table(this=identifier(source.name))), names)
         self.source = source

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
 import pyarrow as pa
 from sqlglot import exp
 
+from pkray import relational
 from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_class
 from pkray.arguments.whole_number import whole_number
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
@@ -19,23 +17,18 @@ from pkray.extras import require_extra
 from pkray.relational import running
 from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling, syntax
 from pkray.relational.api.column import Column, conditional, expression, listed, ordering
-from pkray.relational.api.composing import Side, Writer, opened, passed_on, star
+from pkray.relational.api.composing import Side, Writer, opened, passed_on
 from pkray.relational.api.grouped import Grouped
 from pkray.relational.api.queried import AsOf, Queried
-from pkray.relational.api.syntax import ORIGIN, column, identifier
+from pkray.relational.api.syntax import ORIGIN, column, identifier, star
 from pkray.relational.api.windows import Window
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
 from pkray.relational.plan.physical import completed, tells_twice
-from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import Environment, fresh_name, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
-from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import delayed, watermark
-from pkray.relational.sql.binder.binder import Binder
-from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.places import nearest
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.shown import html_table
@@ -50,10 +43,6 @@ Engine: TypeAlias = Literal["local", "spark"]
 Snapshots: TypeAlias = SnapshotId | Mapping[str, int]
 
 _SHOWN = 20
-MAX_STEPS = 60
-"""Most relations below one whose plan is bound as a whole; of more, each is bound by itself, as
-binding a query takes some of Python's stack for each of its levels."""
-_numbers = itertools.count(1)
 
 
 @checked_class
@@ -77,31 +66,9 @@ class Relation(Queried):
         names: Environment,
         origins: Mapping[int, Mapping[str, str]] | None = None,
     ) -> None:
-        number = next(_numbers)
-        try:
-            bound = Binder(names).query(composing.shortened(tree, names))
-        except RecursionError:
-            raise _too_deep() from None
-        tree.meta[composing.NUMBER] = number
-        self.tree = tree
-        self.names = replace(names, plans={**names.plans, number: bound})
-        self._number = number
-        self._fields = bound.fields
-        self._is_long = len(names.plans) > MAX_STEPS
-        own = {name: name for name in bound.fields.names}
-        self.origins: dict[int, Mapping[str, str]] = {**(origins or {}), number: own}
-
-    @cached_property
-    def plan(self) -> Node:
-        """Give what it means, as a whole."""
-        if self._is_long:
-            return self.names.plans[self._number]
-        return Binder(self.names).query(self.tree.copy())
-
-    @property
-    def fields(self) -> Fields:
-        """Give the columns with their types."""
-        return self._fields
+        super().__init__(tree, names)
+        own = {name: name for name in self.fields.names}
+        self.origins = {**(origins or {}), self._number: own}
 
     # Columns
 
@@ -136,21 +103,6 @@ class Relation(Queried):
         return self.fields.arrow
 
     # What it is
-
-    def sql(self, pretty: bool = False) -> str:
-        """Write it as SQL, in its dialect."""
-        try:
-            return self.tree.copy().sql(dialect=DIALECTS[self.dialect], pretty=pretty)
-        except RecursionError:
-            raise _too_deep() from None
-
-    def explain(self) -> Any:
-        """Say how it would run: types, changes, keys and state of each node; print it."""
-        from pkray.relational.explanation import Explanation
-
-        session = self.names.session
-        plan = with_total_rows(self.plan, self.dialect)
-        return Explanation(plan, session.options if session else {})
 
     def describe(self) -> pa.Table:
         """List the columns: name, type, null, key, extras and watermark."""
@@ -674,8 +626,7 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously, or its changes cannot be told so;
                 the error names it.
         """
-        streams = importlib.import_module("pkray.relational.continuous.queries.stream")
-        return streams.open_stream(self, encoding, trigger, name, clock)
+        return relational.open_stream(self, encoding, trigger, name, clock)
 
     def foreach_batch(
         self,
@@ -701,8 +652,7 @@ class Relation(Queried):
         Raises:
             As `stream`; and QueryExistsError: there is a query of this name with another plan.
         """
-        streams = importlib.import_module("pkray.relational.continuous.queries.stream")
-        return streams.for_each_batch(self, function, name, encoding, trigger, clock)
+        return relational.for_each_batch(self, function, name, encoding, trigger, clock)
 
     def materialize(
         self,
@@ -755,8 +705,7 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously; with `strict` one is excepted from
                 the claim that the result equals the bounded one.
         """
-        materializing = importlib.import_module("pkray.relational.continuous.queries.materializing")
-        return materializing.materialize(
+        return relational.materialize(
             self,
             name,
             primary_key,
@@ -779,19 +728,7 @@ class Relation(Queried):
         Args:
             into: the table that its rows go to.
         """
-        plans = importlib.import_module("pkray.relational.plans")  # a door upwards
-        return plans.compile_relation(self, into)
-
-    @property
-    def reads_memory(self) -> bool:
-        """Whether it reads rows, or calls functions, that this process alone has."""
-        kept = (TableSource, SystemSource)
-        scans = (node for node in self.plan.walk() if isinstance(node, Scan))
-        return bool(self.names.functions) or any(not isinstance(s.source, kept) for s in scans)
-
-    def fresh_plan(self) -> Node:
-        """Bind it anew: to tables and views as they are now."""
-        return Binder(replace(self.names, found={})).query(self.tree.copy())
+        return relational.compile_relation(self, into)
 
     # How methods write
 
@@ -881,13 +818,6 @@ def of_node(parts: tuple[str, ...], node: Node, dialect: Dialect = Dialect.SPARK
     db = identifier(parts[0]) if len(parts) > 1 else None
     table = exp.Table(this=identifier(parts[-1]), db=db)
     return Relation(star(table), Environment(dialect).with_bound(parts, node))
-
-
-def _too_deep() -> QueryError:
-    return QueryError(
-        "the relation is nested too deeply: put fewer steps on top of each other, or go on from "
-        "from_arrow(relation.to_arrow())"
-    )
 
 
 def _expressions(values: Sequence[object]) -> list[exp.Expr]:

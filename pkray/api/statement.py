@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from pkray import relational
+from pkray.api.relation import of_query
 from pkray.errors import QueryError
 from pkray.relational import running
 from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
-from pkray.relational.api.relation import of_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
@@ -99,22 +100,16 @@ class Statement:
             UnsupportedError: a node does not run continuously; or, with `strict`, is excepted from
                 the claim that results equal bounded ones.
         """
-        # What runs continuously is loaded when something does: most statements are done at once.
-        from pkray.relational.continuous.queries.options import QueryOptions
-        from pkray.relational.continuous.queries.verify import check_exact
-
         if strict:
-            check_exact(self.sinks, self.dialect, ttl_of(self._catalog.session.options))
-        options = QueryOptions(
+            relational.check_exact(self.sinks, self.dialect, ttl_of(self._catalog.session.options))
+        options = relational.QueryOptions(
             trigger, max_rows, on_error, clock=clock, on_failure=on_failure, backfill=backfill
         )
         return self.compile().start(name, options, replace=replace)
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""
-        from pkray.relational.plans import compile_inserts
-
-        return compile_inserts(self._catalog, self._inserts, self.dialect)
+        return relational.compile_inserts(self._catalog, self._inserts, self.dialect)
 
     def explain(self) -> list[Explanation]:
         """Say how each INSERT would run."""
@@ -156,9 +151,7 @@ def _do(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> Any:
         case said.Explain():
             return _explained(catalog, asked, dialect)
         case said.CompilePlan() | said.ExecutePlan():
-            from pkray.relational.plans import run_plan_statement
-
-            return run_plan_statement(catalog, asked, dialect)
+            return relational.run_plan_statement(catalog, asked, dialect)
     _define(catalog, asked, dialect)
     return DONE
 
