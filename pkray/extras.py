@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.util import find_spec
+from typing import Any
 
 from pkray.errors import MissingExtraError
+
+_WINGS = {"spark": "pkray.spark.engine"}
+"""The part of pkray that an extra brings, where what is below needs it: it is asked for here."""
 
 
 def require_extra(extra: str, package: str, what: str, without: str = "") -> None:
@@ -29,3 +34,12 @@ def require_extra(extra: str, package: str, what: str, without: str = "") -> Non
 def is_installed(package: str) -> bool:
     """Whether a package can be imported."""
     return find_spec(package) is not None
+
+
+def wing(extra: str) -> Any:
+    """Import the part of pkray that an extra brings.
+
+    Raises:
+        MissingExtraError: what it needs is not installed.
+    """
+    return import_module(_WINGS[extra])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias
 
@@ -29,6 +28,7 @@ from pkray.relational.session import Environment, fresh_name, table_scan
 from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.watermarks import delayed, watermark
+from pkray.relational.spark_engine import spark_engine
 from pkray.relational.sql.places import nearest
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.shown import html_table
@@ -155,11 +155,8 @@ class Relation(Queried):
                 cast.
         """
         if engine == "spark":
-            rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
-            batches: Iterator[pa.RecordBatch] = rendering.to_batches(
-                running.prepare(running.pinned(self._content_plan, snapshot, tag, timestamp))
-            )
-            return batches
+            pinned = running.pinned(self._content_plan, snapshot, tag, timestamp)
+            return spark_engine().to_batches(running.prepare(pinned))
         session = self.names.session
         if memory is not None:
             memory = whole_number("memory", memory, 1, "a number of bytes")
@@ -246,9 +243,9 @@ class Relation(Queried):
             spark: the session; by default the active one.
             snapshot, tag, timestamp: as of `to_batches`; the tables are bound now.
         """
-        rendering = importlib.import_module("pkray.spark.relations")  # a door upwards
+        engine = spark_engine()
         bound = running.pinned(self._content_plan, snapshot, tag, timestamp)
-        return rendering.to_spark(running.prepare(bound), spark)
+        return engine.to_spark(running.prepare(bound), spark)
 
     def count(self) -> int:
         """Count the rows."""

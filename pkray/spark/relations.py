@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 
+from pkray.api.relation import of_source
 from pkray.arguments.facade import ColumnNames, Label, checked
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.relational.compiled import compile_expression
@@ -295,8 +296,6 @@ def relation(
         SchemaError: a column's type has no Arrow form, or a name appears twice.
         QueryError: the watermark names no time column, or is none.
     """
-    from pkray.api.relation import of_source
-
     check_dataframe("relation", frame)
     if frame.isStreaming:
         key = tuple(primary_key or ())

@@ -14,7 +14,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -39,7 +39,6 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.running import timed
-from pkray.relational.sources.streamed import RunningFeeder
 from pkray.relational.sources.table import TableSource
 from pkray.schema.types import TIMESTAMPS, DataType
 from pkray.storage.object_store import ObjectStore
@@ -77,14 +76,6 @@ class Parts:
 
     bounds: Mapping[str, Bounds]
     plans: Mapping[tuple[int, int], Node]
-
-
-class Engine(Protocol):
-    """Computes parts elsewhere."""
-
-    def __call__(self, query: str, backfill: Backfill, parts: Parts) -> RunningFeeder:
-        """Begin to write each part into a batch of a new attempt's spool."""
-        ...
 
 
 class Backfill:

@@ -45,7 +45,7 @@ from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries import savepoints
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, waits_for_time
-from pkray.relational.continuous.queries.backfill import Backfill, Engine
+from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.continuous.queries.begun import fence, fence_others, free_others, placed
 from pkray.relational.continuous.queries.failure_hooks import OnFailure, tell
 from pkray.relational.continuous.queries.late_rows import kept_late, late_until
@@ -93,6 +93,7 @@ from pkray.relational.sources.streamed import (
     stored_streams,
 )
 from pkray.relational.sources.table import TableSource
+from pkray.relational.spark_engine import spark_engine
 from pkray.relational.statements.settings import checked_setting
 from pkray.service.hosted import Caller, Hosted, Hosting, Reserved
 from pkray.service.runtimes import open_runtime
@@ -988,8 +989,7 @@ def _fill(catalog: Catalog, definition: Definition, backfill: Backfill) -> list[
     feeds.hold(definition.reader, feeds.first_positions())
     parts = backfill.parts(feeds, row_by_row=definition.options.get("on_error") != "skip")
     feeds.hold(definition.reader, {name: at[1] for name, at in parts.bounds.items()})
-    engine: Engine = importlib.import_module("pkray.spark.backfill").start  # a door upwards
-    return [engine(definition.name, backfill, parts)]
+    return [spark_engine().start_backfill(definition.name, backfill, parts)]
 
 
 def feeding_of(catalog: Catalog, definition: Definition, source: StreamedSource) -> Feeding:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -46,6 +45,8 @@ from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.plans import session_of
 from pkray.relational.sources.streamed import Feeding, StreamedSource
+from pkray.relational.spark_engine import spark_engine
+from pkray.service.ray.datasets import dataset_of
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -121,8 +122,7 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
         Raises:
             MissingExtraError: Ray Data is not installed.
         """
-        datasets = importlib.import_module("pkray.service.ray.datasets")
-        return map(datasets.dataset_of, self)
+        return map(dataset_of, self)
 
     def to_spark(self, spark: Any = None) -> Any:
         """Give the epochs as a streaming DataFrame: ``_row_kind``, ``_epoch``, the columns.
@@ -140,11 +140,11 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
             QueryError: they go to Spark already.
             UnsupportedError: no session is active, or Spark does not reach the files.
         """
-        result = importlib.import_module("pkray.spark.result_stream")  # a door upwards
+        engine = spark_engine()
         if self._pump is not None:
             raise QueryError("the epochs of this stream go to Spark already: use that DataFrame")
         spool = Spool(self._place.store().child("output"))
-        frame = result.read_epochs(spool, self.schema, spark)
+        frame = engine.read_epochs(spool, self.schema, spark)
         self._pump = Pump(spool, self._poll, self._has_ended, runs_ahead=self._ends)
         if self._ends:
             self._pump.run()

@@ -56,6 +56,7 @@ from pkray.relational.plan.total_rows import lacks_row, with_total_rows
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
+from pkray.relational.spark_engine import spark_engine
 from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
 from pkray.table.table import Table
@@ -269,16 +270,13 @@ def _bounded(
     from pkray.relational import local, running
 
     if engine == "spark":
-        import importlib
-
         if skipped is not None:
             raise UnsupportedError(
                 "Spark leaves out no rows that cannot be computed, as on_error='skip' does: "
                 "verify with engine='local'",
                 engine=engine,
             )
-        relations = importlib.import_module("pkray.spark.relations")  # a door upwards
-        yield from relations.plan_to_arrow(plan).to_batches()
+        yield from spark_engine().plan_to_arrow(plan).to_batches()
     elif skipped is not None:  # as it is: rows are left out where the query leaves them out
         yield from local.run(plan, memory=memory, skip=lambda row, error: skipped.append(error))
     else:
