@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-from pkray.relational.api.relation import Relation
 
 import pkray
+from pkray.api.relation import Relation
 from pkray.metadata.metadata_cache import metadata
 from pkray.relational.continuous.queries import worker
 from pkray.scan.file_set_cache import file_sets

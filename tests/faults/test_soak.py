@@ -12,7 +12,7 @@ OFTEN = {"execution.checkpointing.interval": "200 ms"}
 
 
 @pytest.fixture(autouse=True)
-def looks_often(monkeypatch):
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker, "POLL_SECONDS", POLL_SECONDS)
 
 
