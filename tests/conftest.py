@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
-from tests.effort import examples
+from tests.effort import EFFORT, examples, representatives
 
 # A machine may be busy: how long an example takes says nothing.
 settings.register_profile(
@@ -110,16 +110,36 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Gives random tests the time to show the smallest case that fails, and begins with the long.
+    """Leaves most cases of sampled tests to slow runs, gives random tests the time to show the
+    smallest case that fails, and begins with the long.
 
     The order of one process alone stays that of the folders.
     """
+    leave_to_slow_runs(items)
     for item in items:
         if is_random(item) and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(SHRINKING_SECONDS))
     if hasattr(config, "workerinput"):
         rank = {place: number for number, place in enumerate(LONGEST)}
         items.sort(key=lambda item: rank.get(place_of(item.nodeid), len(rank)))
+
+
+def leave_to_slow_runs(items: list[pytest.Item]) -> None:
+    """Marks as slow what is no representative of the cases of a test that is sampled."""
+    sampled: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("slow"):
+            sampled.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for group in sampled.values():
+        few = group[0].get_closest_marker("sampled").args[0] * EFFORT
+        arguments = {
+            item.nodeid: {name: repr(value) for name, value in item.callspec.params.items()}
+            for item in group
+        }
+        chosen = representatives(arguments, few)
+        for item in group:
+            if item.nodeid not in chosen:
+                item.add_marker(pytest.mark.slow)
 
 
 def place_of(nodeid: str) -> str:

@@ -70,12 +70,14 @@ def _every(script: Script, kind: str, stride: int = 1, *, slow: bool = False) ->
 @pytest.mark.parametrize(
     ("script", "kind", "stride"),
     [
-        _every(LOOKUP, "disk"),
-        _every(DELETION_VECTORS, "memory"),
-        _every(WRITE_ONLY, "memory", 3),
-        _every(LOOKUP, "memory", slow=True),
-        _every(DELETION_VECTORS, "disk", slow=True),
-        _every(WRITE_ONLY, "disk", slow=True),
+        _every(LOOKUP, "disk", 6),
+        _every(DELETION_VECTORS, "memory", 6),
+        _every(WRITE_ONLY, "memory", 6),
+        *(
+            _every(script, kind, slow=True)
+            for script in (LOOKUP, DELETION_VECTORS, WRITE_ONLY)
+            for kind in ("disk", "memory")
+        ),
     ],
 )
 def test_a_job_goes_on_from_every_crash_point(script, kind, stride, new_root, process, survived):
@@ -135,6 +137,7 @@ def _files(root: str) -> dict[str, bytes]:
     return {file.path: store.read(file.path) for file in store.list("", hidden=True)}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["disk", "memory"])
 @pytest.mark.parametrize("fault", [Fault.KILL_BEFORE, Fault.KILL_AFTER])
 def test_a_dying_process_leaves_what_the_sweep_says(fault, kind, new_root, process):

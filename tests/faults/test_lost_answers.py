@@ -144,6 +144,7 @@ def sweep(new_root, process) -> Callable[..., Sweep]:
     return make
 
 
+@pytest.mark.sampled(2)
 @SCRIPTS
 def test_a_lost_answer_changes_nothing(script, sweep, survived):
     """Of what changes files: without an answer, other operations are failed ones."""
@@ -156,6 +157,7 @@ def test_a_torn_write_changes_nothing(sweep, survived):
     survived(torn.meet(MUTATIONS))
 
 
+@pytest.mark.sampled(1)
 @SCRIPTS
 @EACH
 def test_what_fails_in_passing_is_done_again(script, each, sweep, survived):

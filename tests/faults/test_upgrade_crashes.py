@@ -107,8 +107,8 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
 @pytest.mark.parametrize(
     ("name", "runs", "goes_back", "stride"),
     [
-        ("kept", False, False, 9),
-        ("grown", True, True, 13),
+        ("kept", False, False, 27),
+        ("grown", True, True, 39),
         *(
             pytest.param(name, runs, goes_back, 2, marks=pytest.mark.slow)
             for name in NEWER

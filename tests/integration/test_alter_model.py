@@ -19,6 +19,7 @@ from pkray.errors import SchemaError
 from pkray.schema.types import DataType
 from pkray.service.client.writer import TableWriter
 from pkray.table.table import Table
+from tests.effort import examples
 from tests.integration.readers import RustCatalog, rows_of
 
 KEYS = range(12)
@@ -257,7 +258,7 @@ def _in_key_order(table: pa.Table, key: str) -> list[dict[str, Any]]:
 
 
 _settings = settings(
-    max_examples=8,
+    max_examples=examples(8),
     stateful_step_count=25,
     suppress_health_check=list(HealthCheck),
 )

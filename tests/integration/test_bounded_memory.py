@@ -50,14 +50,13 @@ def life(
     return told["peaks"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
         pytest.param({"changelog-producer": "lookup"}, id="deduplicate-lookup"),
         pytest.param(
-            {"merge-engine": "partial-update", "write-only": "true"},
-            id="partial-update-many-runs",
-            marks=pytest.mark.slow,
+            {"merge-engine": "partial-update", "write-only": "true"}, id="partial-update-many-runs"
         ),
     ],
 )
@@ -82,6 +81,7 @@ def test_twice_the_rows_take_no_more(options: dict[str, str]) -> None:
     assert {step: many[step] for step in many if many[step] > few[step] + GROWTH} == {}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "options", [AGGREGATION, FIRST_ROW], ids=["aggregation-many-runs", "first-row-lookup"]
 )

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
+from tests.effort import examples
 from tests.integration.readers import RustCatalog, rows_of
 from tests.integration.scalars import SCALARS, Scalar
 
@@ -114,6 +115,7 @@ def test_the_definition_is_understood(share):
     assert table.latest_snapshot() is None
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("partitioned", [False, True], ids=["whole", "partitioned"])
 @pytest.mark.parametrize("buckets", [1, 2, 3, 5, 7])
 def test_both_write_in_turn(share, buckets, partitioned):
@@ -130,7 +132,8 @@ def test_both_write_in_turn(share, buckets, partitioned):
     shared.check()
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seed", range(examples(3)))
 def test_random_turns(share, seed):
     random = np.random.default_rng(seed)
     shared = share(int(random.integers(1, 5)), bool(seed % 2))
@@ -197,6 +200,7 @@ def test_rows_written_here_survive_an_insert_there_before_the_commit(share):
     shared.check()
 
 
+@pytest.mark.sampled(18)
 @pytest.mark.parametrize("role", ["value", "key"])
 @pytest.mark.parametrize("kind", SCALARS)
 def test_a_type(tmp_path, kind, role):

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 import pkray
 from pkray.errors import UnsupportedError
+from tests.effort import examples
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("n", pa.int64()), ("v", pa.string())])
@@ -306,7 +307,7 @@ class FirstRowMachine(CrossPartitionMachine):
 
 
 CHECKS = settings(
-    max_examples=6,
+    max_examples=examples(6),
     stateful_step_count=14,
 )
 TestDeduplicate = CrossPartitionMachine.TestCase

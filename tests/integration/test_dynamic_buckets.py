@@ -22,6 +22,7 @@ from pkray.format.hash_index import read_hashes
 from pkray.format.index_file import HASH
 from pkray.metadata.live import live_files
 from pkray.scan.split import Split
+from tests.effort import examples
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
@@ -186,7 +187,7 @@ class UnpartitionedMachine(DynamicMachine):
 
 
 CHECKS = settings(
-    max_examples=12,
+    max_examples=examples(12),
     stateful_step_count=14,
 )
 TestDynamic = DynamicMachine.TestCase

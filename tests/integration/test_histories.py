@@ -266,6 +266,7 @@ def go_through(name: str, producer: str, sequence: bool, data: st.DataObject) ->
 QUIET = list(HealthCheck)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 @settings(
     max_examples=examples(3),
@@ -280,7 +281,7 @@ def test_histories(name: str, producer: str, sequence: bool, data: st.DataObject
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
-@settings(max_examples=60, suppress_health_check=QUIET)
+@settings(max_examples=examples(60), suppress_health_check=QUIET)
 @given(data=st.data())
 def test_many_histories(name: str, producer: str, sequence: bool, data: st.DataObject) -> None:
     go_through(name, producer, sequence, data)

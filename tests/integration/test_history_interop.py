@@ -107,6 +107,7 @@ def roll_back(warehouse: str, snapshot_id: int, then: int) -> None:
             put(table, {200 + turn: "other process"})
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("then", [0, 1, 3, 8])
 def test_a_writer_goes_on_after_another_process_rolled_back(warehouse, then):
     """However far the other process committed on: short of, at or past what was known here."""

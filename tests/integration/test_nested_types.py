@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import pkray
 from pkray.schema.types import DataType
+from tests.effort import examples
 from tests.integration.readers import read_with_rust
 
 COLUMNS = {
@@ -103,9 +104,10 @@ def catalog(warehouse):
 _made = iter(range(10**6))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation", "first-row"])
 def test_nested_values_survive_everything(catalog, warehouse, engine):
-    @settings(max_examples=6)
+    @settings(max_examples=examples(6))
     @given(batches=BATCHES, full=st.booleans())
     def check(batches, full):
         name = f"db.t{next(_made)}"

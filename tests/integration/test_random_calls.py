@@ -150,6 +150,7 @@ def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
         yield opened
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("kind", TABLES)
 def test_random_calls_end_in_values_or_pkray_errors_and_keep_the_rows(catalog, kind, seed):

@@ -127,6 +127,7 @@ HISTORY = {
 FEW = settings(max_examples=examples(2), suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", list(TABLES))
 @FEW
 @given(**HISTORY)
@@ -136,7 +137,7 @@ def test_a_pruned_read_is_the_whole_read_filtered(name: str, **drawn: Any) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(TABLES))
-@settings(FEW, max_examples=60)
+@settings(FEW, max_examples=examples(60))
 @given(**HISTORY)
 def test_pruned_reads_of_many_histories(name: str, **drawn: Any) -> None:
     check_pruned_reads(TABLES[name], deletes=name in TAKES_DELETES, **drawn)

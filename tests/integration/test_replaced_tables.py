@@ -106,6 +106,7 @@ CASES = [("another process", use) for use in USES] + [
 ]
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize(("who", "use"), CASES)
 def test_whatever_holds_the_old_table_is_told(catalogs, who, use):
     mine, theirs = catalogs

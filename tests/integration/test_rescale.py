@@ -22,6 +22,7 @@ from pkray.format.bucket import assign_buckets
 from pkray.metadata.live import live_files
 from pkray.scan.split import Split
 from pkray.service.client import rescale
+from tests.effort import examples
 from tests.integration.readers import read_with_rust, rows_of
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
@@ -365,7 +366,7 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
     elsewhere.close()
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(kill=st.integers(0, 3), again=st.sampled_from([3, 5]))
 def test_killed_anywhere_it_runs_again(tmp_path_factory, kill, again):
     table = create(tmp_path_factory.mktemp("t"))

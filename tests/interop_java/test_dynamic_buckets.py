@@ -13,6 +13,7 @@ OPTIONS = {"bucket": "-1", "dynamic-bucket.target-row-num": "40"}
 KEYS = 200
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("writers", ["java pkray", "pkray java", "java pkray pkray"])
 @pytest.mark.parametrize("by", [[], ["p"]])
 def test_buckets_grown_in_turn(make: Any, writers: str, by: list[str]) -> None:

@@ -57,6 +57,7 @@ def read(both: Both, function: str, reader: str) -> dict[str, Any]:
     return {key: content(function, row[1]) for key, row in both.content(reader).items()}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("producer", ["none", "lookup"])
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_united_in_turn_they_are_as_if_java_united_them(

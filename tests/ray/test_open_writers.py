@@ -92,6 +92,7 @@ def wait_until_gone(table):
         time.sleep(0.1)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_latest_has_all_that_was_written_at_every_step_though_owners_are_killed(ray_catalog, kind):
     keys, partitions, options = KINDS[kind]

@@ -23,6 +23,7 @@ def applied(state, changes):
     return after
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["none", "input", "lookup", "vectors-lookup"])
 def test_changes_between_any_two_snapshots_turn_one_into_the_other(tmp_path, name):
     modes = ("auto", "delta", "diff") if name == "none" else ("auto", "delta", "changelog", "diff")

@@ -61,6 +61,7 @@ def test_a_stream_from_any_snapshot_gives_the_table_at_all_later_ones(tmp_path, 
             assert not wrong
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", TABLES)
 def test_a_normalised_stream_is_complete_and_gives_the_table_at_every_snapshot(tmp_path, name):
     rng = random.Random(name)
@@ -95,6 +96,7 @@ def test_what_merges_without_a_producer_is_streamed_normalised_alone(tmp_path, n
         table.stream(normalize=True).close()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("normalize", [False, True])
 @pytest.mark.parametrize("name", ["none", "lookup", "vectors", "full"])
 def test_a_consumer_killed_anywhere_loses_and_repeats_nothing(tmp_path, name, normalize):

@@ -167,6 +167,7 @@ def test_a_failing_disk_fails_the_commit_and_leaves_nothing(tmp_path):
     assert [s.path for s in store.list(hidden=True)] == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(examples(10)))
 def test_random_failures_never_double_or_lose_a_commit(seed):
     rng = random.Random(seed)

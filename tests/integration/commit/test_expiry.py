@@ -215,6 +215,7 @@ def test_costs_grow_with_what_expires(tmp_path):
     assert f"manifest/{big}" not in store.reads
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("producer", ["none", "input"])
 @pytest.mark.parametrize("after", [False, True])
 def test_an_expiry_killed_anywhere_is_finished_by_the_next(producer, after):

@@ -106,6 +106,7 @@ def test_writers_go_on_where_a_branch_has_the_tables_columns(table, warehouse):
     assert now(warehouse) == SECOND | {9: "branch", 1: "written before"}
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("beginning", ["second", None, "rolled back", "old", "expired"])
 def test_fast_forward_killed_at_every_step(table, warehouse, beginning):
     table.branches.create("b", tag=None if beginning is None else "second")

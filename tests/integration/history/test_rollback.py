@@ -254,6 +254,7 @@ def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse)
     assert now(warehouse) == expected
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("expired", [False, True], ids=["snapshot", "expired"])
 def test_killed_at_every_step(warehouse, expired):
     if expired:

@@ -63,6 +63,7 @@ def moved(tmp_path) -> Iterator[Callable[..., Moved]]:
         yield lambda *how: Moved(catalog, *how)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("producer", PRODUCERS)
 @pytest.mark.parametrize(("text", "workers"), [(PLAIN, 1), (PLAIN, 3), (TOTALS, 2)])
 def test_a_key_that_changes_its_partition_is_there_once(moved, producer, text, workers):
@@ -80,6 +81,7 @@ def test_a_key_that_changes_its_partition_is_there_once(moved, producer, text, w
     made.check()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("producer", PRODUCERS)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_partitions_that_are_overwritten_or_dropped_are_followed(tmp_path, producer, workers):

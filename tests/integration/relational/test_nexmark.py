@@ -49,6 +49,7 @@ def site(tmp_path) -> Iterator[Site]:
         yield Site(catalog)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_result_is_proved_after_every_epoch_and_at_the_end(site, name):
     relation = site.catalog.sql(QUERIES[name], dialect="flink")

@@ -215,6 +215,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], Resuming]]:
         catalog.close()
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("db", CONTENT)
 def test_it_is_read_as_it_was(tmp_path, db):
     with pkray.connect(unpack(db, tmp_path)) as catalog:
@@ -222,6 +223,7 @@ def test_it_is_read_as_it_was(tmp_path, db):
     assert found == {name: each for name, each in CONTENT[db].items() if name != "given"}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("db", PLAIN)
 def test_it_goes_on_where_it_was(begin, db):
     before = begin(db)
@@ -274,6 +276,7 @@ def test_it_is_stopped_and_resumed_time_and_again(begin, db):
     before.check_commits()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("names", "until"), [(("one",), 2), (("two",), 3), (("two", "one", "one"), 2)]
 )
@@ -298,6 +301,7 @@ def test_workers_that_were_three_become_two(begin):
     assert before.query.status()["workers"] == 2
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("end", ["accept", "rollback"])
 @pytest.mark.parametrize("db", often(UPGRADES[:-1], "warming", "decided", "upgraded"))
 def test_an_upgrade_that_was_begun_is_ended(begin, db, end):
@@ -313,6 +317,7 @@ def test_an_upgrade_that_was_begun_is_ended(begin, db, end):
     before.check_commits()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("db", often(UPGRADES, "warming", "decided", "undone"))
 def test_an_upgrade_that_was_begun_is_rolled_back_before_the_query_goes_on(begin, db):
     before = begin(db)

@@ -110,6 +110,7 @@ def shop(make: Callable[..., Shop]) -> Shop:
 # Begun anew
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", [TOTALS, LARGE], ids=["same plan", "another plan"])
 @pytest.mark.parametrize("workers", ["1", "3"])
 def test_a_query_that_is_begun_anew_replaces_the_rows_of_the_one_before(shop, text, workers):
@@ -297,6 +298,7 @@ RESTORED = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("what", RESTORED)
 def test_a_query_whose_files_are_older_than_its_result_does_not_go_on(restored, tmp_path, what):
     names, from_copy = RESTORED[what]
@@ -312,6 +314,7 @@ def test_a_query_whose_files_are_older_than_its_result_does_not_go_on(restored, 
     assert what == "no state" or not isinstance(caught.value, QueryFailedError)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("what", ["the whole folder", "its checkpoints", "no checkpoints"])
 @pytest.mark.parametrize("way", ["a savepoint", "anew"])
 def test_a_query_whose_files_are_older_than_its_result_has_ways_on(restored, tmp_path, what, way):
@@ -607,6 +610,7 @@ def _rolled_back_and_written(shop: Shop) -> None:
         shop.put({number: number * 10})
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("change", [_made_anew, _rolled_back, _rolled_back_and_written])
 @pytest.mark.parametrize("runs", [True, False], ids=["running", "stopped"])
 def test_a_source_that_is_another_is_an_error_each_time(shop, change, runs):

@@ -58,6 +58,7 @@ def content(catalog: pkray.Catalog, name: str) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", QUERIES)
 def test_workers_share_the_buckets_of_a_table(catalog, change, name) -> None:
     change()

@@ -19,7 +19,7 @@ IN_EVERY_RUN = (3, 13, 15, 18, 21, 22)
 @pytest.mark.parametrize(
     ("numbers", "epochs"),
     [
-        pytest.param(IN_EVERY_RUN, 10, id="six"),
+        pytest.param(IN_EVERY_RUN, 3, id="six"),
         pytest.param(NUMBERS, 30, id="all", marks=pytest.mark.slow),
     ],
 )

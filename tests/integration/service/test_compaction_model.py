@@ -87,6 +87,7 @@ def replayed(process: Process) -> dict[int, str]:
     return table
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("producer", ["none", "lookup", "lookup later", "full-compaction"])
 @settings(max_examples=examples(4))
 @given(steps=st.lists(STEP, max_size=14))

@@ -10,6 +10,7 @@ import pytest
 import pkray
 from pkray.commit.committer import Committer
 from pkray.errors import CommitConflictError
+from tests.effort import examples
 
 SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.int64())])
 
@@ -56,7 +57,7 @@ def test_an_overwrite_is_seen_at_once_after_a_commit_that_failed(table, monkeypa
     assert found(table, "latest", every) == new
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_lookups_follow_every_kind_of_change(table, seed):
     chance = random.Random(seed)
     every = [(dt, n) for dt in "ab" for n in range(30)]

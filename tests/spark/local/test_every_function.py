@@ -60,17 +60,20 @@ def test_every_function_that_people_write_is_among_them() -> None:
     assert names - set(EXPRESSIONS) == set(ELSEWHERE)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("expressions", BATCHES, ids=lambda each: each[0])
 def test_an_expression_gives_what_spark_gives(beside: SideBySide, expressions: list[str]) -> None:
     assert beside.differences(expressions) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("keys", AGGREGATES)
 def test_aggregates_at_the_extremes_give_what_spark_gives(beside: SideBySide, keys: str) -> None:
     tail = f"GROUP BY {keys} ORDER BY {keys}"
     assert beside.differences([*keys.split(", "), *AGGREGATES[keys]], tail) == []
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("expression", REFUSED)
 def test_what_spark_fails_at_fails(beside: SideBySide, expression: str) -> None:
     text = f"SELECT {expression} AS v FROM r"

@@ -9,10 +9,8 @@ from tests.spark.query_driver import Driver
 from tests.spark.tables import overlapping_files
 
 
-@pytest.mark.parametrize(
-    ("files", "kills"),
-    [(9, [3]), pytest.param(24, [2, 4, 3], marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("files", "kills"), [(9, [3]), (24, [2, 4, 3])])
 def test_a_killed_driver_feeds_each_row_once(tmp_path, files, kills):
     warehouse = tmp_path / "warehouse"
     folder, _ = overlapping_files(tmp_path / "in", files)

@@ -36,6 +36,7 @@ SAMPLE = {
 }
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "case", [each for each in CASES if each.name in SAMPLE], ids=lambda case: case.name
 )
@@ -65,6 +66,7 @@ def tpch_catalog(tpch: Tpch, tmp_path_factory: pytest.TempPathFactory):
         yield catalog
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_query_of_tpch_gives_the_answer(spark, number: int, tpch: Tpch, tpch_catalog) -> None:
     result = tpch_catalog.sql(tpch.queries[number]).to_arrow(engine="spark")

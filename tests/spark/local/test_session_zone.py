@@ -25,6 +25,7 @@ EXPRESSIONS = [
 ]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
 def test_times_are_in_the_zone_as_spark_s_are(spark, catalog, zone):
     rows = from_arrow(random_rows(seed=16, rows=2000), name="r")

@@ -48,6 +48,7 @@ def told(x: pa.Array, y: pa.Array) -> str:
     return f"{len(x)} rows, {x.null_count + y.null_count} NULL"
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "text",
     [

@@ -13,7 +13,7 @@ import pkray.spark
 from tests.spark.tables import file_stream, overlapping_files
 
 TOTALS = "SELECT name, COUNT(*) AS n, SUM(amount) AS total FROM clicks GROUP BY name"
-FILES = 8
+FILES = 4
 
 
 def test_a_killed_actor_takes_each_micro_batch_once(spark, catalog, tmp_path):

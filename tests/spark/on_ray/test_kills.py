@@ -39,12 +39,6 @@ def run(spark, table, halt, action):
     return snapshot
 
 
-def test_owners_killed(spark, table, halt):
-    snapshot = run(spark, table, halt, lambda executor: kill_owners(table))
-    assert snapshot.commit_user == "job"
-    check(spark, table)
-
-
 def test_the_coordinator_killed(spark, table, halt):
     run(spark, table, halt, lambda executor: kill_coordinator(table))
     check(spark, table)
@@ -55,8 +49,10 @@ def test_an_executor_killed(spark, table, halt):
     check(spark, table)
 
 
-def test_the_job_again_after_a_kill_changes_nothing(spark, table, halt):
+def test_owners_killed_and_the_job_again_change_nothing(spark, table, halt):
     snapshot = run(spark, table, halt, lambda executor: kill_owners(table))
+    assert snapshot.commit_user == "job"
+    check(spark, table)
     kill_owners(table)
     again = pkray.spark.ingest(
         expected(spark).limit(5), table, commit_user="job", commit_identifier=1

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.effort import examples
 from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
@@ -65,7 +66,7 @@ ADDS: dict[str, tuple[Any, Any, Callable[[Any, Any], Any]]] = {
 
 
 @pytest.mark.parametrize("function", ADDS)
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(data=st.data())
 def test_adds_merge_in_any_grouping(function: str, data: st.DataObject) -> None:
     data_type, values, combine = ADDS[function]
@@ -80,7 +81,7 @@ def test_adds_merge_in_any_grouping(function: str, data: st.DataObject) -> None:
     assert visible(merge_grouped(schema, rows, cuts)) == expected
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     rows=st.lists(
         st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), st.none() | INT32)), min_size=1
@@ -93,7 +94,7 @@ def test_first_value_keeps_a_leading_null(rows: list) -> None:
     )
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     rows=st.lists(
         st.tuples(
@@ -126,7 +127,7 @@ def remove_first(held: list[Any], gone: list[Any]) -> list[Any]:
     return left
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     rows=st.lists(
         st.tuples(
@@ -148,7 +149,7 @@ def test_collect_takes_back_the_first_equal_element(rows: list) -> None:
     assert visible(merge(schema, batch(schema, rows))) == fold(rows, step)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(
     rows=st.lists(
         st.tuples(

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pyarrow as pa
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from pkray.relational import Relation, from_arrow, lit, local, query, when
@@ -17,6 +17,7 @@ from pkray.relational.plan.json_reader import PlanNames, from_json
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.physical import to_logical, to_physical
+from tests.effort import examples
 
 ROWS = {
     "a": pa.array([1, 2, 2, None, 5, -3], pa.int32()),
@@ -101,9 +102,7 @@ def steps(draw) -> Step:
 
 
 random_relations = given(some.lists(steps(), min_size=1, max_size=5).map(relation_of))
-often = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
-)
+often = settings(max_examples=examples(30), derandomize=True)
 
 
 def rows(plan: Node) -> Counter[str]:

@@ -33,6 +33,7 @@ def rows(*changes: tuple[str, Any, Any]) -> list[dict[str, Any]]:
 KV = {"k": "STRING", "v": "BIGINT"}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("parts", [1, 3])
 @pytest.mark.parametrize("seed", range(examples(3)))
 def test_values_in_order_of_arrival_lose_the_oldest_of_equal_rows(seed: int, parts: int) -> None:
@@ -197,6 +198,7 @@ def test_unchanged_results_are_given_again_only_where_state_expires() -> None:
         assert kinds_of(run.push("t", rows(("+I", "a", 4)))) == again
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "text",
     [

@@ -15,6 +15,7 @@ from pkray.relational.continuous.state.encoding import (
     parts_of_identified,
     texts_of,
 )
+from tests.effort import examples
 
 MAKERS: dict[pa.DataType, Any] = {
     pa.int32(): lambda rng: rng.randint(-5, 5),
@@ -36,7 +37,7 @@ MAKERS: dict[pa.DataType, Any] = {
 }
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_some_columns_of_a_row(seed: int) -> None:
     rng = random.Random(seed)
     kinds = rng.choices(list(MAKERS), k=rng.randint(1, 5))
@@ -59,7 +60,7 @@ def test_of_no_rows_there_are_no_parts() -> None:
     assert not len(parts(pa.array([], pa.binary()), [pa.string(), pa.int32()], [1]))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(examples(20)))
 def test_some_columns_of_a_row_that_was_identified(seed: int) -> None:
     rng = random.Random(seed)
     kinds = rng.choices(list(MAKERS), k=rng.randint(1, 5))

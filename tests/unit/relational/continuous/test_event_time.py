@@ -31,6 +31,7 @@ from pkray.relational.optimizer import optimize
 from pkray.relational.plan.physical import to_logical, to_physical
 from pkray.relational.running import run as run_bounded
 from pkray.storage.opening import open_store
+from tests.effort import examples
 from tests.unit.relational.continuous.histories import Row, kinds_of, rows_of
 
 EPOCHS, DELAY = 8, 4
@@ -261,6 +262,7 @@ def seeded(*parts: object) -> random.Random:
     return random.Random(zlib.crc32(repr(parts).encode()))
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(
     ("name", "base", "kind"),
     [
@@ -284,6 +286,7 @@ def test_what_came_in_time_and_has_passed_is_the_result(tmp_path, name, base, ki
     assert stream.check(stream.given) >= late
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", ["hop", "session", "cascade", "full", "near full", "greatest", *SO_FAR]
 )
@@ -309,6 +312,7 @@ def test_epochs_that_run_again_give_the_same(tmp_path, name):
     stream.check(stream.given)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["tumble", "hop", "session", "cascade", "left", "near left"])
 def test_rows_that_are_taken_back_late_stay_in_the_result(tmp_path, name):
     rng = seeded(name, "updates")
@@ -331,8 +335,9 @@ def _changes(gone: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dic
     return [{**row, "_row_kind": kind} for kind, each in kinds for row in each]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("kind", ["INNER", "LEFT"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(examples(2)))
 def test_each_row_meets_the_version_of_its_time(tmp_path, kind, seed):
     rng = seeded(kind, seed)
     stream = Stream(tmp_path, VERSIONS.format(kind), KINDS["local"])

@@ -116,6 +116,7 @@ def test_rows_that_may_be_taken_back_are_not_looked_up_again() -> None:
         hinted(RETRY, mode="all")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("ttl", ["", ", 'cache.ttl'='10 ms'"])
 def test_rows_that_are_remembered_are_those_that_are_there(ttl: str) -> None:
     rng = random.Random(7)

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pkray.relational import changelog, query
+from tests.effort import examples
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 
 COLUMNS = {"id": "INT", "k": "INT", "s": "STRING", "x": "DOUBLE"}
@@ -40,7 +41,8 @@ def run_of(text: str, mode: str = "all", **how: Any) -> Continuous:
     return Continuous(query(text, t=t), {"t": t}, **how)
 
 
-@pytest.mark.parametrize("seed", range(1))
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("mode", ["insert", "all"])
 @pytest.mark.parametrize("name", QUERIES)
 def test_rows_by_number_follow_the_bounded_run(name: str, mode: str, seed: int) -> None:

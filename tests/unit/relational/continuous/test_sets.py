@@ -17,6 +17,7 @@ def row(rng: random.Random) -> dict[str, object]:
     }
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("keyed", [False, True])
 @pytest.mark.parametrize("inserts", [True, False])
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -78,6 +78,7 @@ class Model:
         return sorted(self.rows.get(key, {}).items())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("memory", [8 << 10, 64 << 20])
 @pytest.mark.parametrize("rows", [20, 9000])
 def test_the_first_and_the_last_rows_of_keys_are_found(

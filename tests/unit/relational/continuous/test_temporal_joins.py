@@ -8,6 +8,7 @@ import pytest
 from pkray.relational import changelog, query
 from pkray.relational.continuous.operators.joins import temporal
 from pkray.relational.continuous.operators.windows import recent
+from tests.effort import examples
 from tests.unit.relational.continuous.event_times import DELAY, at
 from tests.unit.relational.continuous.histories import Continuous, Row, kinds_of
 
@@ -69,7 +70,8 @@ class History:
                 self.given[(row["id"], row["k"], value)] += 1
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_each_left_row_meets_the_version_of_its_time(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from pkray.relational.local import run
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 from pkray.schema.types import DataType
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, counted, lit, result, rows_of
 
 COLUMNS = "k INT, j STRING, v BIGINT, b BOOLEAN"
@@ -95,7 +96,7 @@ NUMBERS = {name: CALLS[name] for name in ("rows", "total", "mean", "least", "som
 
 
 @pytest.mark.parametrize("calls", [CALLS, CALLS | DISTINCT, NUMBERS])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(rows=ROWS, keys=st.sampled_from([(), ("k",), ("k", "j")]))
 def test_groups_are_those_of_a_fold_row_by_row(
     calls: dict[str, AggregateCall], rows: list[Row], keys: tuple[str, ...]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pkray.errors import EvaluationError
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.nodes import Join, JoinKind, Node
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, call, col, counted, result, rows_of
 
 SMALL = st.one_of(st.none(), st.integers(0, 3))
@@ -101,7 +102,7 @@ KINDS = [kind for kind in JoinKind if kind is not JoinKind.SINGLE]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(left=ROWS, right=ROWS, keys=st.integers(0, 2), less=st.booleans(), safe=st.booleans())
 def test_each_kind_gives_what_a_look_at_every_pair_gives(
     kind: JoinKind, left: list[Row], right: list[Row], keys: int, less: bool, safe: bool
@@ -118,7 +119,7 @@ def in_values(value: Any, values: list[Any]) -> bool | None:
     return None if values and (value is None or None in values) else False
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30))
 @given(left=ROWS, right=ROWS, keys=st.integers(1, 2), less=st.booleans())
 def test_in_and_not_in_are_unknown_beside_nulls(
     left: list[Row], right: list[Row], keys: int, less: bool

@@ -150,6 +150,7 @@ def rows(plan: Node, memory: int | None) -> Counter[str]:
     return Counter(in_order(plan, memory))
 
 
+@pytest.mark.sampled(24)
 @pytest.mark.parametrize("name", PLANS)
 def test_rows_that_pass_through_the_disk_are_the_same(
     name: str, lists: list[SpilledBatches], monkeypatch: pytest.MonkeyPatch

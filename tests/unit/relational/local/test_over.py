@@ -14,6 +14,7 @@ from pkray.errors import EvaluationError
 from pkray.relational.plan.expressions import Frame, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 from pkray.schema.types import DataType
+from tests.effort import examples
 from tests.unit.relational.local.inputs import counted, lit, result, rows_of
 
 Row = tuple[Any, ...]
@@ -111,7 +112,7 @@ FOLDED = {
 }
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(rows=ROWS, frame=FRAMES, key=KEYS)
 def test_aggregates_see_their_frames(rows: list[Row], frame: Frame, key: SortKey) -> None:
     calls = [calling(name, "v", kind=kind, frame=frame) for name, kind in FOLDED.items()]
@@ -124,7 +125,7 @@ def test_aggregates_see_their_frames(rows: list[Row], frame: Frame, key: SortKey
             assert found[numbers[i]] == tuple(fold(name, values) for name in FOLDED)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(rows=ROWS, key=KEYS, tiles=st.integers(1, 4))
 def test_rows_are_numbered(rows: list[Row], key: SortKey, tiles: int) -> None:
     names = ("row_number", "rank", "dense_rank")
@@ -147,7 +148,7 @@ def test_rows_are_numbered(rows: list[Row], key: SortKey, tiles: int) -> None:
             assert found[numbers[i]] == expected
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(rows=ROWS, key=KEYS, offset=st.integers(-2, 2), ignore=st.booleans())
 def test_other_rows_are_read(rows: list[Row], key: SortKey, offset: int, ignore: bool) -> None:
     lag = calling("lag", "v", "o", parameters=(offset,), ignore_nulls=ignore)
@@ -178,7 +179,7 @@ def shifted(
     return rows[order[at]][2]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80))
 @given(rows=ROWS, key=KEYS, frame=FRAMES, nth=st.integers(1, 3))
 def test_values_of_frames_leave_out_nulls_if_asked(
     rows: list[Row], key: SortKey, frame: Frame, nth: int

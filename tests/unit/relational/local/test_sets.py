@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.relational.plan.nodes import Node, SetKind, SetOperation
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, counted, rows_of
 
 ROWS = st.lists(
@@ -34,7 +35,7 @@ def model(kind: SetKind, left: Counter[Row], right: Counter[Row], all_rows: bool
 
 @pytest.mark.parametrize("kind", list(SetKind))
 @pytest.mark.parametrize("all_rows", [False, True])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(left=ROWS, right=ROWS)
 def test_rows_come_out_as_often_as_from_bags(
     kind: SetKind, all_rows: bool, left: list[Row], right: list[Row]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.nodes import Deduplicate, Limit, Sort, TopN
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, counted, result, rows_of
 
 Row = tuple[Any, ...]
@@ -39,7 +40,7 @@ def ordered(rows: list[Row], key: SortKey) -> list[Row]:
 KEYS = st.builds(SortKey, st.just("v"), st.booleans(), st.booleans())
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(rows=ROWS, key=KEYS, count=st.one_of(st.none(), st.integers(0, 6)), offset=st.integers(0, 4))
 def test_equal_rows_keep_their_order_under_limits(
     rows: list[Row], key: SortKey, count: int | None, offset: int
@@ -49,7 +50,7 @@ def test_equal_rows_keep_their_order_under_limits(
     assert result(plan) == ordered(rows, key)[offset:end]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(rows=ROWS, key=KEYS, start=st.integers(1, 3), more=st.integers(0, 2), by=st.booleans())
 def test_the_first_rows_of_each_partition_are_numbered(
     rows: list[Row], key: SortKey, start: int, more: int, by: bool
@@ -64,7 +65,7 @@ def test_the_first_rows_of_each_partition_are_numbered(
     assert bag(plan) == counted(expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(rows=ROWS, keep_first=st.booleans(), by_time=st.booleans())
 def test_one_row_a_key_stays(rows: list[Row], keep_first: bool, by_time: bool) -> None:
     plan = Deduplicate(rows_of(COLUMNS, rows), ("k",), "v" if by_time else None, keep_first)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import IntervalJoin, JoinKind, TemporalJoin
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, call, col, counted, rows_of
 
 Row = tuple[Any, ...]
@@ -36,7 +37,7 @@ def sides(left: list[Row], right: list[Row], precision: int = 3) -> tuple[Any, A
 
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(left=ROWS, right=ROWS, less=st.booleans(), precision=st.sampled_from([3, 9]))
 def test_each_row_meets_the_last_version_that_is_not_later(
     kind: JoinKind, left: list[Row], right: list[Row], less: bool, precision: int
@@ -74,8 +75,9 @@ KINDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40))
 @given(
     left=ROWS,
     right=ROWS,

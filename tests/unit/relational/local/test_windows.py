@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pkray.errors import EvaluationError
 from pkray.relational.plan.nodes import Window, WindowKind
+from tests.effort import examples
 from tests.unit.relational.local.inputs import bag, counted, result, rows_of
 
 Row = tuple[Any, ...]
@@ -93,7 +94,7 @@ def test_a_row_without_a_time_fails_by_its_number_and_values(kind: WindowKind) -
 TIMES = st.lists(st.tuples(st.sampled_from([None, "a", "b"]), st.integers(-20, 20)), max_size=10)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(rows=TIMES, gap=st.integers(1, 4), by=st.booleans())
 def test_sessions_merge_up_to_and_at_the_gap(rows: list[Row], gap: int, by: bool) -> None:
     source = rows_of("p STRING, t TIMESTAMP(3)", [(p, at(t)) for p, t in rows])

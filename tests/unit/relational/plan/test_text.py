@@ -20,6 +20,7 @@ from pkray.relational.plan.expressions import (
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.text import MOST_LEVELS, from_text, to_text
 from pkray.schema.types import DataType
+from tests.effort import examples
 
 INT, TEXT = DataType("INT"), DataType("STRING")
 FIELDS = Fields(
@@ -70,7 +71,7 @@ def computed(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressi
 
 
 @given(st.recursive(st.one_of(columns(), st.sampled_from(CONSTANTS)), computed, max_leaves=12))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_what_is_written_is_read_again_as_it_was(expression: Expression) -> None:
     assert from_text(to_text(expression), FIELDS) == expression
 

@@ -13,6 +13,7 @@ from pkray.service.assignment import location_runs
 from pkray.service.assignment.key_locations import KeyLocations
 from pkray.service.assignment.location_runs import DELETED, NOWHERE
 from pkray.service.client.key_ids import KeyIds, identify
+from tests.effort import examples
 
 
 @pytest.fixture(params=[(4, 3), (1 << 18, 1 << 19)], ids=["files", "memory"])
@@ -27,7 +28,7 @@ def ids(pairs) -> KeyIds:
     return KeyIds(array[:, 0].copy(), array[:, 1].copy())
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(examples(12)))
 def test_puts_against_a_dict(tmp_path, sizes, seed):
     random = np.random.default_rng(seed)
     gone = np.uint64(99)

@@ -9,6 +9,7 @@ import pytest
 
 from pkray.service.assignment.location_runs import DELETED, NOWHERE
 from pkray.service.assignment.placement import Placement, Rule, locations_of, numbers_of
+from tests.effort import examples
 
 ABSENT = int(NOWHERE)
 
@@ -40,7 +41,7 @@ def one_by_one(rule, before, rows, fresh):
 
 
 @pytest.mark.parametrize("rule", list(Rule))
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(examples(30)))
 def test_rows_of_many_keys(rule, seed):
     random = np.random.default_rng(seed)
     keys = np.sort(random.integers(0, 6, random.integers(1, 25)))

@@ -52,6 +52,7 @@ class RandomQuery:
         return [rng.randint(1, 30), 1, rng.choice([0, 3]), rng.randint(5, 60)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_three_workers_give_what_the_bounded_run_gives(group: int) -> None:
     for seed in range(group, examples(SEEDS), GROUPS):
@@ -64,6 +65,7 @@ def test_three_workers_give_what_the_bounded_run_gives(group: int) -> None:
         workers.close()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_state_goes_on_with_more_and_with_fewer_workers(group: int) -> None:
     for seed in range(group, examples(SEEDS), GROUPS):

@@ -69,6 +69,7 @@ CASES = [("tumble", False), ("hop", False), ("cumulate", False), ("tumble", True
 """Kinds of windows, and whether the streams take rows back."""
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("join", KINDS)
 @pytest.mark.parametrize(("kind", "updating"), CASES)
 def test_window_joins_give_what_the_bounded_run_gives(kind: str, join: str, updating: bool) -> None:
@@ -82,6 +83,7 @@ def test_window_joins_give_what_the_bounded_run_gives(kind: str, join: str, upda
     check(run_of(rng, sql, kind, "lr", updating=updating), 6, 25)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("word", ["EXISTS", "NOT EXISTS"])
 @pytest.mark.parametrize(("kind", "updating"), CASES)
 def test_semi_and_anti_window_joins_give_what_the_bounded_run_gives(
@@ -97,6 +99,7 @@ TOP = (
 )
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("columns", ["k, v, at", "k, v, n"])
 @pytest.mark.parametrize(("kind", "updating"), CASES)
 def test_window_top_n_gives_what_the_bounded_run_gives(
@@ -108,6 +111,7 @@ def test_window_top_n_gives_what_the_bounded_run_gives(
     check(run_of(rng, sql, kind, "l", updating=updating), 6, 25)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("order", ["at", "at DESC"])
 @pytest.mark.parametrize("kind", TVF)
 def test_window_deduplication_keeps_the_first_or_last_row_of_each_window(

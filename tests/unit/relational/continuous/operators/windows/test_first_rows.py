@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.effort import examples
 from tests.unit.relational.continuous.event_times import EventTimes, at
 
 FIRST = (
@@ -24,7 +25,7 @@ def first_rows(rng: random.Random, **arguments: Any) -> EventTimes:
     return EventTimes(rng, FIRST, {"l": ({"k": "INT", "v": "INT"}, fields)}, is_late, **arguments)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(examples(6)))
 def test_the_first_row_of_each_key_comes_when_the_watermark_passes_it(seed: int) -> None:
     rng = random.Random(seed)
     run = first_rows(rng, memory=rng.choice([2 << 10, 64 << 10]), parts=rng.choice([1, 3]))

@@ -8,6 +8,7 @@ import pytest
 
 import pkray
 from pkray.relational import Changelog, changelog, query
+from tests.effort import examples
 from tests.unit.relational.continuous.event_times import EventTimes, at
 from tests.unit.relational.continuous.histories import Continuous, kinds_of
 from tests.unit.relational.continuous.parallel.teams import Workers
@@ -52,7 +53,8 @@ def streamed(calls: str, rng: random.Random, **arguments: Any) -> EventTimes:
     return EventTimes(rng, text, {"l": (COLUMNS, fields)}, is_late, **arguments)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.sampled(6)
+@pytest.mark.parametrize("seed", range(examples(2)))
 @pytest.mark.parametrize("name", CALLS)
 def test_each_row_comes_when_the_watermark_passes_it(name: str, seed: int) -> None:
     rng = random.Random(f"{name} {seed}")
@@ -105,6 +107,7 @@ def test_late_rows_change_nothing_and_are_kept() -> None:
     assert kinds_of(run.finish()) == [("+I", (1, 6))]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("frame", "kept"),
     [
@@ -170,6 +173,7 @@ def test_rows_are_only_added() -> None:
     assert [tuple(each.values()) for each in told] == [("+I", 1, 5), ("+I", 1, 6)]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", ["so far", "near rows", "near in time", "of all"])
 def test_epochs_since_a_checkpoint_give_the_same_rows_again(name: str) -> None:
     rng = random.Random(name)

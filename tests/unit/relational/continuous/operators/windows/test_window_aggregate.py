@@ -68,6 +68,7 @@ def opened(sql: str, mode: str = "insert", **options: Any) -> Continuous:
     return Continuous(query(sql, t=source), {"t": source}, **options)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("aggregates", AGGREGATES)
@@ -85,6 +86,7 @@ def test_windows_equal_the_bounded_run_without_late_rows(
     assert not query.kept_rows()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("kind", ROWS)
 def test_rows_of_open_windows_can_be_retracted(kind: str, seed: int) -> None:
