@@ -53,6 +53,11 @@ def is_null_literal(expression: Expression) -> bool:
     return isinstance(expression, Literal) and expression.value is None
 
 
+def has_order(kind: DataType) -> bool:
+    """Whether values of a type can be sorted: all but MAPs, and what has them inside."""
+    return kind.root != "MAP" and all(map(has_order, kind.parts))
+
+
 def any_nullable(expressions: Sequence[Expression]) -> bool:
     """Whether one of them can be NULL."""
     return any(each.type.nullable for each in expressions)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,6 +19,7 @@ from pkray.relational.functions.coercion import (
     any_nullable,
     cast_to,
     coerced,
+    has_order,
     is_untyped_null,
     wider,
 )
@@ -25,7 +27,7 @@ from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
-from pkray.relational.local.keys import codes
+from pkray.relational.local.keys import codes, dense_ranks
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, TIMESTAMPS, DataType
 
@@ -44,8 +46,8 @@ def _pair(
     check_count(name, arguments, 2, 2)
     left, right = _fitted(arguments[0], arguments[1]), _fitted(arguments[1], arguments[0])
     left, right = coerced((left, right), dialect, "compared values")
-    if left.type.root == "MAP" or (left.type.is_nested and name not in _EQUALITIES):
-        raise UnsupportedError(f"{left.type.root} values cannot be compared by {name}")
+    if left.type.root == "MAP" or not (name in _EQUALITIES or has_order(left.type)):
+        raise UnsupportedError(f"{left.type} values cannot be compared by {name}")
     return left, right
 
 
@@ -133,9 +135,30 @@ _PLAIN: dict[str, Compare] = {
     "greater": pc.greater,
     "greater_equal": pc.greater_equal,
 }
+
+
+def _by_rank(compare: Any) -> Compare:
+    """Compare arrays and rows by their first parts that differ; NULL is the least."""
+
+    def compared(left: Value, right: Value) -> Value:
+        if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+            return compared(as_array(left, 1), right)[0]
+        rows = len(right) if isinstance(left, pa.Scalar) else len(left)
+        one, other = as_array(left, rows), as_array(right, rows)
+        places = dense_ranks(pa.concat_arrays([one, other]))
+        missing = np.asarray(pc.or_(one.is_null(), other.is_null()))
+        return pa.array(compare(places[:rows], places[rows:]), mask=missing)
+
+    return compared
+
+
 _NESTED: dict[str, Compare] = {
     "equal": _nested_equal,
     "not_equal": lambda left, right: pc.invert(_nested_equal(left, right)),
+    "less": _by_rank(np.less),
+    "less_equal": _by_rank(np.less_equal),
+    "greater": _by_rank(np.greater),
+    "greater_equal": _by_rank(np.greater_equal),
 }
 _FLOATING: dict[str, Compare] = {
     "equal": _float_equal,

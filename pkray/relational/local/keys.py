@@ -139,7 +139,8 @@ def ranks(column: Column, key: SortKey) -> list[np.ndarray]:
     array = whole(column)
     if pa.types.is_struct(array.type):
         parts = [array.field(i) for i in range(array.type.num_fields)]
-        inner = [rank for part in parts for rank in ranks(part, key)]
+        inside = SortKey("", key.descending, nulls_first=not key.descending)  # as NULLs of lists
+        inner = [rank for part in parts for rank in ranks(part, inside)]
     else:
         inner = [_ascending(array)]
         if key.descending:
@@ -162,11 +163,27 @@ def _ascending(array: pa.Array) -> np.ndarray:
     if pa.types.is_temporal(kind):
         plain = pa.int32() if kind.bit_width == 32 else pa.int64()
         return np.asarray(pc.fill_null(array.view(plain), 0)).astype(np.int64)
-    if pa.types.is_nested(kind):
-        raise UnsupportedError(
-            f"rows cannot be ordered by values of {kind} here: order by its parts, or run on Spark"
-        )
-    return _dense(array)
+    if pa.types.is_map(kind):
+        raise UnsupportedError(f"values of {kind} have no order: order by map_keys, for example")
+    return _list_ranks(array) if pa.types.is_list(kind) else _dense(array)
+
+
+def _list_ranks(array: pa.Array) -> np.ndarray:
+    """Number lists in their order: that of their first elements that differ, NULL the least."""
+    starts, lengths, children = list_parts(array)
+    numbers = dense_ranks(children[0])[spread(starts, lengths)]
+    offsets = np.concatenate(([0], np.cumsum(lengths * 8)))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(numbers.astype(">i8").tobytes())]
+    return _dense(pa.Array.from_buffers(pa.large_binary(), len(array), buffers))
+
+
+def dense_ranks(array: pa.Array, *, descending: bool = False) -> np.ndarray:
+    """Give one int64 number a row, from 1, that sorts as a column does; NULL is the least."""
+    parts = ranks(array, SortKey("", descending, nulls_first=not descending))
+    order = argsort(parts, len(array))
+    result = np.empty(len(array), np.int64)
+    result[order] = np.cumsum(begins([part[order] for part in parts], len(array)))
+    return result
 
 
 def _dense(array: pa.Array) -> np.ndarray:

@@ -136,7 +136,9 @@ def aggregate(call: AggregateCall, below: Node, over: str = "") -> str:
         case "percentile_cont" | "percentile_disc":
             down = " DESC" if call.order_by and call.order_by[0].descending else ""
             within = f"WITHIN GROUP (ORDER BY {columns[0]}{down})"
-            text = f"{call.function}({distinct}{literal(call.parameters[0])}) {within}{tail}"
+            shares = ", ".join(map(literal, call.parameters))
+            shares = f"array({shares})" if call.type.root == "ARRAY" else shares
+            text = f"{call.function}({distinct}{shares}) {within}{tail}"
             return f"CAST({text} AS {type_text(call.type)})"
     if call.udf is not None or call.order_by:
         name = call.udf.name if call.udf else call.function

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, cast
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.spark import Spark
 from sqlglot.generator import Generator
@@ -18,6 +19,7 @@ from sqlglot.tokenizer_core import TokenType
 
 from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.sql import regressions
 from pkray.relational.sql.hints import read_hint
 from pkray.scan.bounded_parser import BoundedParser
 
@@ -150,6 +152,8 @@ class _Parser(BoundedParser, SparkParser):
             node = node.this
         if isinstance(node, exp.Expr) and "line" not in node.meta:
             node.update_positions(token)
+        if isinstance(call, exp.Expr) and isinstance(node, exp.Anonymous):
+            return regressions.expanded(call, node, _formula) or call
         return call
 
     def _parse_window_function(self, name: str) -> exp.Anonymous:
@@ -371,6 +375,10 @@ class PkrayFlink(Spark):
 
 
 DIALECTS = {Dialect.SPARK: PkraySpark, Dialect.FLINK: PkrayFlink}
+
+
+def _formula(text: str) -> exp.Expr:
+    return sqlglot.parse_one(text, dialect=PkraySpark)
 
 
 def _typed_literal(text: exp.Expr, to: exp.DataType) -> exp.Cast:

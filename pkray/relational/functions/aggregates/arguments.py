@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import DOUBLE, INT, NUMBERS, cast_to, is_null_literal
+from pkray.relational.functions.coercion import (
+    DOUBLE,
+    INT,
+    NUMBERS,
+    cast_to,
+    has_order,
+    is_null_literal,
+)
 from pkray.relational.functions.signatures import constant, of_types, parameter
 from pkray.relational.plan.expressions import Expression, Literal
-from pkray.schema.types import INTEGERS, STRINGS, DataType
+from pkray.schema.types import INTEGERS, STRINGS
 
 CONDITION = of_types("a BOOLEAN", "BOOLEAN", null=True)
 INTEGER = of_types("an integer", *INTEGERS, null=True)
@@ -22,15 +29,9 @@ def number(argument: Expression, dialect: Dialect) -> Expression | None:
     return argument if argument.type.root in NUMBERS else None
 
 
-def _is_ordered(kind: DataType) -> bool:
-    if kind.root == "ROW":
-        return all(_is_ordered(each.type) for each in kind.fields or ())
-    return not kind.is_nested
-
-
-def check_ordered(name: str, argument: Expression, *, rows: bool = False) -> None:
-    """Refuse values that have no order; rows too, unless said otherwise."""
-    if argument.type.is_nested and not (rows and _is_ordered(argument.type)):
+def check_ordered(name: str, argument: Expression, *, nested: bool = False) -> None:
+    """Refuse values that have no order; ARRAYs and ROWs too, unless said otherwise."""
+    if argument.type.is_nested and not (nested and has_order(argument.type)):
         raise QueryError(
             f"{name} cannot order values of {argument.type}: give a number, text or a time",
             function=name,

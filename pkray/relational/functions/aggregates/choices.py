@@ -6,6 +6,7 @@ They give NULL for a group without values and leave NULLs out, ``first`` and ``l
 from __future__ import annotations
 
 from pkray.errors import QueryError
+from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import (
     Resolved,
@@ -17,6 +18,7 @@ from pkray.relational.functions.aggregates.arguments import check_ordered, numbe
 from pkray.relational.functions.coercion import BOOLEAN, DOUBLE, cast_to
 from pkray.relational.functions.signatures import check_count, constant
 from pkray.relational.plan.expressions import Expression, Literal
+from pkray.schema.types import DataType
 
 PLACES = ("first", "last", "first_value", "last_value")
 """Canonical names of functions whose one parameter says that NULLs are ignored."""
@@ -24,13 +26,13 @@ PLACES = ("first", "last", "first_value", "last_value")
 
 def _extreme(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1, 1)
-    check_ordered(call.name, call.arguments[0], rows=True)
+    check_ordered(call.name, call.arguments[0], nested=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
 
 def _extreme_by(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 2, 2)
-    check_ordered(call.name, call.arguments[1], rows=True)
+    check_ordered(call.name, call.arguments[1], nested=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
 
@@ -68,6 +70,17 @@ def _share(name: str, said: Expression) -> Literal:
     return Literal(DOUBLE.with_nullable(False), given)
 
 
+def _shares(name: str, said: Expression) -> tuple[Literal, ...]:
+    """Read one share, or a constant array of them."""
+    if said.type.root != "ARRAY":
+        return (_share(name, said),)
+    given = fold(said)
+    if not isinstance(given, Literal) or given.value is None:
+        raise QueryError(f"the percentages of {name} must be a constant array", function=name)
+    number = DOUBLE.with_nullable(False)
+    return tuple(_share(name, Literal(number, each)) for each in given.value)
+
+
 def _percentile(call: Written) -> Resolved:
     """Type percentile(x, share) and percentile_cont(share) WITHIN GROUP (ORDER BY x)."""
     if call.name in ("percentile_cont", "percentile_disc"):
@@ -80,12 +93,17 @@ def _percentile(call: Written) -> Resolved:
     else:
         check_count(call.name, call.arguments, 2, 3 if "approx" in call.name else 2)
         value, said = call.arguments[:2]
-    share = _share(call.name, said)
+    shares = _shares(call.name, said)
+
+    def kind(one: DataType) -> DataType:
+        inner = one.with_nullable(False)
+        return DataType("ARRAY", element=inner) if said.type.root == "ARRAY" else one
+
     if "approx" in call.name or call.name == "percentile_disc":
         check_ordered(call.name, value)
-        return Resolved("percentile_disc", (value,), (share,), value.type.with_nullable(True))
+        return Resolved("percentile_disc", (value,), shares, kind(value.type.with_nullable(True)))
     taken = cast_to(number.taken(call.name, (value,), 0, call.dialect), DOUBLE)
-    return Resolved("percentile_cont", (taken,), (share,), DOUBLE)
+    return Resolved("percentile_cont", (taken,), shares, kind(DOUBLE))
 
 
 def _median(call: Written) -> Resolved:
@@ -131,13 +149,13 @@ define_aggregate(
 )
 define_aggregate(
     "percentile",
-    "percentile(number, share 0..1) -> DOUBLE",
+    "percentile(number, share 0..1 | ARRAY of them) -> DOUBLE | ARRAY<DOUBLE>",
     "Gives the percentile, interpolated.",
     _percentile,
 )
 define_aggregate(
     "percentile_cont",
-    "percentile_cont(share) WITHIN GROUP (ORDER BY number) -> DOUBLE",
+    "percentile_cont(share | ARRAY) WITHIN GROUP (ORDER BY number) -> DOUBLE | ARRAY<DOUBLE>",
     "Gives the percentile, interpolated.",
     _percentile,
 )
@@ -149,7 +167,7 @@ define_aggregate(
 )
 define_aggregate(
     "percentile_approx",
-    "percentile_approx(x, share [, accuracy]) -> x",
+    "percentile_approx(x, share | ARRAY [, accuracy]) -> x | ARRAY<x>",
     "Gives the percentile as percentile_disc does, exactly.",
     _percentile,
     "approx_percentile",

@@ -180,9 +180,10 @@ class Moments(Accumulator):
         x, y = np.asarray(columns[0]), np.asarray(columns[-1])
         with np.errstate(all="ignore"):
             added = np.bincount(local, minlength=len(touched)).astype(np.float64)
-            mean_x = np.bincount(local, x, len(touched)) / added
-            mean_y = np.bincount(local, y, len(touched)) / added
-            x, y = x - mean_x[local], y - mean_y[local]
+            first = np.empty(len(touched), np.int64)
+            first[local[::-1]] = np.arange(len(local) - 1, -1, -1)
+            mean_x, x = _around_mean(x, x[first], local, added)
+            mean_y, y = _around_mean(y, y[first], local, added)
             known = self.counts.to(count)[touched]
             total = known + added
             shift_x = mean_x - self.mean_x.to(count)[touched]
@@ -213,6 +214,20 @@ class Moments(Accumulator):
             values = xy / (counts - sample)
             values = np.sqrt(values) if name.startswith("stddev") else values
             return pa.array(values, mask=counts <= sample)
+
+
+def _around_mean(
+    values: np.ndarray, some: np.ndarray, local: np.ndarray, counts: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Give the mean of each group, and each value's distance from it: 0 where all are equal.
+
+    Args:
+        values: float64, one a row; `local` says of which group.
+        some: float64, a value of each group, near to which sums are exact.
+    """
+    away = values - some[local]
+    mean = np.bincount(local, away, len(some)) / counts
+    return some + mean, away - mean[local]
 
 
 def is_number(kind: pa.DataType) -> bool:

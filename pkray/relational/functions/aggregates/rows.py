@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
 from pkray.relational.functions.aggregates.numbers import without
-from pkray.relational.local.keys import argsort, begins, codes, ranks
+from pkray.relational.local.keys import argsort, codes, dense_ranks, ranks
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
@@ -105,12 +105,7 @@ def best_by(column: int, *, greatest: bool) -> Choose:
 def _rank(column: pa.Array, *, descending: bool) -> np.ndarray:
     """Give one number a row that sorts as the column does; NULL fields of rows are least."""
     parts = ranks(column, SortKey("", descending, nulls_first=not descending))
-    if len(parts) == 1:
-        return parts[0]
-    order = argsort(parts, len(column))
-    result = np.empty(len(column), np.int64)
-    result[order] = np.cumsum(begins([part[order] for part in parts], len(column)))
-    return result
+    return parts[0] if len(parts) == 1 else dense_ranks(column, descending=descending)
 
 
 def distinct_rows(arguments: int) -> Choose:
@@ -182,26 +177,44 @@ def joined_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Ar
 
 
 def percentiles(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Give a percentile of each group's numbers."""
-    if not columns:
+    """Give a percentile of each group's numbers, or an array of some."""
+    kind = call.type.arrow
+    if not columns or not call.parameters:
         return nothing(call, count)
-    share: float = call.parameters[0].value
     descending = bool(call.order_by) and call.order_by[0].descending
     rank = ranks(columns[0], SortKey("", descending=descending))
-    order = argsort([groups, *rank], len(groups))
+    values = columns[0].take(pa.array(argsort([groups, *rank], len(groups))))
     counts = np.bincount(groups, minlength=count)
+    place = _discrete if call.function == "percentile_disc" else _interpolated
+    found = [place(values, counts, each.value) for each in call.parameters]
+    if not pa.types.is_list(kind):
+        return found[0].cast(kind)
+    many = len(found)
+    rows = np.arange(count * many).reshape(many, count).T.ravel()
+    inside = pa.concat_arrays(found).take(pa.array(rows)).cast(kind.value_type)
+    offsets = pa.array(np.arange(count + 1) * many, pa.int32())
+    return pa.ListArray.from_arrays(offsets, inside, type=kind, mask=pa.array(counts == 0))
+
+
+def _discrete(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
+    """Give the least value of each group with a share of its values up to it.
+
+    Args:
+        values: of one group after the other, sorted.
+        counts: int64, how many of each group.
+    """
+    place = np.maximum(np.ceil(share * counts).astype(np.int64), 1) - 1
+    rows = place + np.cumsum(counts) - counts
+    return values.take(pa.array(rows, mask=counts == 0))
+
+
+def _interpolated(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
+    """Give what stands at a share of each group's values; as `_discrete`."""
     begins, empty = np.cumsum(counts) - counts, counts == 0
-    if call.function == "percentile_disc":
-        place = np.maximum(np.ceil(share * counts).astype(np.int64), 1) - 1 + begins
-        rows = order[np.where(empty, 0, place)]
-        return columns[0].take(pa.array(rows, mask=empty)).cast(call.type.arrow)
     position = share * np.maximum(counts - 1, 0)
     low, high = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
-    values = np.asarray(columns[0])[order]
-    before, after = (
-        values[np.where(empty, 0, begins + low)],
-        values[np.where(empty, 0, begins + high)],
-    )
+    numbers = np.asarray(values)
+    before, after = (numbers[np.where(empty, 0, begins + each)] for each in (low, high))
     with np.errstate(all="ignore"):
         between = (high - position) * before + (position - low) * after
     exact = (low == high) | (before == after)

@@ -171,3 +171,24 @@ for _name, _about in (
     ("corr", "Gives Pearson's coefficient of correlation."),
 ):
     define_aggregate(_name, f"{_name}(number, number) -> DOUBLE", _about, _moments(_name, 2))
+
+
+def _regression(call: Written) -> Resolved:
+    """Refuse what the parser has not written in other aggregates: DISTINCT, and a wrong count."""
+    check_count(call.name, call.arguments, 2, 2)
+    raise QueryError(f"{call.name} takes no DISTINCT: select distinct rows first")
+
+
+for _name, _about in (
+    ("regr_count", "Counts rows in which neither is NULL."),
+    ("regr_avgx", "Gives the mean of x."),
+    ("regr_avgy", "Gives the mean of y."),
+    ("regr_sxx", "Gives the sum of squared deviations of x."),
+    ("regr_syy", "Gives the sum of squared deviations of y."),
+    ("regr_sxy", "Gives the sum of products of deviations."),
+    ("regr_slope", "Gives the slope of the line of least squares."),
+    ("regr_intercept", "Gives y of the line of least squares where x is 0."),
+    ("regr_r2", "Gives the coefficient of determination."),
+):
+    kind = "BIGINT" if _name == "regr_count" else "DOUBLE"
+    define_aggregate(_name, f"{_name}(y, x) -> {kind}", _about, _regression, dialects=SPARK)

@@ -21,13 +21,15 @@ from pkray.relational.functions.coercion import (
     any_nullable,
     cast_to,
     coerced,
+    has_order,
     untyped_null,
 )
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
-from pkray.relational.functions.values import from_numpy, numpy_of
+from pkray.relational.functions.values import as_array, from_numpy, numpy_of
+from pkray.relational.local.keys import dense_ranks
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 MATHEMATICS = Family("mathematics")
@@ -214,7 +216,7 @@ def _extreme(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, None)
         values = coerced(arguments, dialect, f"arguments of {name}")
-        if values[0].type.is_nested:
+        if not has_order(values[0].type):
             raise wrong_argument(name, 0, values[0], "values that have an order")
         nullable = all(each.type.nullable for each in values)
         found = Call(values[0].type.with_nullable(nullable), name, values)
@@ -232,6 +234,8 @@ def _extreme(name: str) -> Resolver:
 
 
 def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if call.type.is_nested:
+        return _nested_extreme(call, values, rows)
     compute = pc.max_element_wise if call.function == "greatest" else pc.min_element_wise
     if call.type.root == "BOOLEAN":
         wide = [value.cast(pa.int8()) for value in values]
@@ -246,6 +250,15 @@ def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
             is_nan = pc.fill_null(pc.is_nan(value), False)
             result = pc.if_else(is_nan, pa.scalar(math.nan, result.type), result)
     return result
+
+
+def _nested_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Choose among ARRAYs or ROWs by their ranks."""
+    every = pa.concat_arrays([as_array(value, rows).cast(call.type.arrow) for value in values])
+    ranked = dense_ranks(every) * (-1 if call.function == "greatest" else 1)
+    ranked = np.where(np.asarray(every.is_null()), np.iinfo(np.int64).max, ranked)
+    chosen = np.argmin(ranked.reshape(len(values), rows), axis=0)
+    return every.take(pa.array(chosen * rows + np.arange(rows)))
 
 
 for _name in ("greatest", "least"):

@@ -123,6 +123,9 @@ def _name(state: SelectState, node: exp.Expr, place: int) -> str:
         return "window"
     if state.dialect is Dialect.FLINK:
         return f"EXPR${place}"
+    said = node.meta.get("said")
+    if said is not None:
+        return str(said)
     text = node.sql(DIALECTS[state.dialect], normalize_functions="lower", comments=False)
     return "count(1)" if text == "count(*)" else text
 

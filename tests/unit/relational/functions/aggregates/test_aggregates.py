@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pyarrow as pa
 import pytest
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.relational import from_arrow, query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import (
     is_aggregate,
@@ -125,7 +129,7 @@ def test_the_second_argument_of_first_says_whether_nulls_are_ignored() -> None:
         ("summ", ("INT",), "did you mean sum"),
         ("sum", ("BOOLEAN",), "argument 1 of sum is BOOLEAN"),
         ("sum", (), "sum takes 1 argument, not 0"),
-        ("max", ("ARRAY<INT>",), "cannot order"),
+        ("max", ("MAP<INT, INT>",), "cannot order"),
         ("corr", ("INT",), "corr takes 2 arguments"),
         ("percentile", ("INT", "DOUBLE"), "must be a constant"),
         ("percentile_cont", ("DOUBLE",), "WITHIN GROUP"),
@@ -191,3 +195,26 @@ def test_wrong_window_functions_are_refused(
 ) -> None:
     with pytest.raises(QueryError, match=message):
         resolve_window(name, arguments, SPARK)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("percentile(x, array(0.25, 0.5, 0.75))", [1.75, 2.5, 4.75]),
+        ("percentile_approx(x, array(0.25, 0.5, 0.75), 100)", [1, 2, 3]),
+        ("percentile_cont(array(0.5, 0.25)) WITHIN GROUP (ORDER BY x DESC)", [2.5, 4.75]),
+        ("percentile(x, array())", None),
+        ("percentile(x, array(0.5)) FILTER (WHERE x > 99)", None),
+    ],
+)
+def test_some_percentiles_are_an_array(call: str, expected: Any) -> None:
+    rows = from_arrow(pa.table({"x": [10, 1, 3, 2, None]}))
+    assert query(f"SELECT {call} AS v FROM r", r=rows).to_arrow()["v"].to_pylist() == [expected]
+
+
+def test_an_array_of_percentages_is_constant_and_within_0_to_1() -> None:
+    rows = from_arrow(pa.table({"x": [1.0]}))
+    for array, message in (("array(0.5, 2)", "from 0 to 1"), ("array(x)", "a constant array"),
+                           ("array(0.5, NULL)", "from 0 to 1")):  # fmt: skip
+        with pytest.raises(QueryError, match=message):
+            query(f"SELECT percentile(x, {array}) AS v FROM r", r=rows).to_arrow()
