@@ -36,6 +36,7 @@ FAMILIES = (
     "session",
     "casts.written",
     "text.strings",
+    "text.characters",
     "text.search",
     "text.regular_expressions",
     "text.encodings",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import (
@@ -11,23 +13,28 @@ from pkray.relational.functions.aggregates.aggregate import (
     Written,
     define_aggregate,
 )
-from pkray.relational.functions.coercion import STRING, cast_to
+from pkray.relational.functions.coercion import BYTES, STRING, cast_to
 from pkray.relational.functions.signatures import check_count, constant, text_literal
-from pkray.schema.types import STRINGS, DataType
+from pkray.relational.plan.expressions import Literal
+from pkray.schema.types import BINARIES, STRINGS, DataType
 
 
 def _listagg(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1, 2)
     value = call.arguments[0]
-    default = "" if call.dialect is Dialect.SPARK and call.name != "group_concat" else ","
-    said = default
-    if len(call.arguments) == 2:
-        said = constant(call.name, call.arguments[1], "the separator")
+    default: Any = "" if call.dialect is Dialect.SPARK and call.name != "group_concat" else ","
+    given = call.arguments[1:]
+    said = constant(call.name, given[0], "the separator") if given else default
+    if value.type.root in BINARIES and call.dialect is Dialect.SPARK:
+        if given and not isinstance(said, bytes | None):
+            problem = f"the separator of {call.name} must be BYTES, as the values are"
+            raise QueryError(problem, function=call.name)
+        bytes_between = Literal(BYTES.with_nullable(False), (given and said) or b"")
+        return Resolved("listagg", (cast_to(value, BYTES),), (bytes_between,), BYTES)
     if not isinstance(said, str | None):
         raise QueryError(f"the separator of {call.name} must be text", function=call.name)
     text = value if value.type.root in STRINGS else cast_to(value, STRING)
-    separator = text_literal(said or "")
-    return Resolved("listagg", (text,), (separator,), STRING)
+    return Resolved("listagg", (text,), (text_literal(said or ""),), STRING)
 
 
 def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> Resolver:
@@ -58,7 +65,7 @@ def _multiset(call: Written) -> Resolved:
 define_aggregate(
     "listagg",
     "listagg(x [, separator]) [WITHIN GROUP (ORDER BY …)] -> STRING",
-    "Joins values as text; the separator is empty in the spark dialect, a comma in flink.",
+    "Joins text, or BYTES; the separator is empty in the spark dialect, a comma in flink.",
     _listagg,
     "string_agg",
     "group_concat",

@@ -171,8 +171,8 @@ def joined_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Ar
     """Join the texts of each group."""
     if not columns:
         return nothing(call, count)
-    lists = _lists(groups, count, columns[0], pa.list_(pa.string()))
-    joined = pc.binary_join(lists, call.parameters[0].value)
+    lists = _lists(groups, count, columns[0], pa.list_(call.type.arrow))
+    joined = pc.binary_join(lists, pa.scalar(call.parameters[0].value, call.type.arrow))
     return without(joined, np.bincount(groups, minlength=count) == 0)
 
 

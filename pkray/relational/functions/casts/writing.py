@@ -11,6 +11,8 @@ from pkray.relational.local.keys import list_parts
 from pkray.schema.types import DataType
 
 _WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}
+_TWO_DIGITS = {pa.float32(): 1e-43, pa.float64(): 1e-322}
+"""Floats below have neighbours so far away that two digits are enough for each."""
 _WIDTHS = {"s": 19, "ms": 23, "us": 26, "ns": 29}
 
 
@@ -104,7 +106,18 @@ def write_floats(array: pa.Array) -> pa.Array:
     named = _named(array, texts)
     other = pc.invert(pc.or_(plain, pc.invert(pc.is_finite(array))))
     scientific = _scientific(pc.if_else(other, texts, pa.scalar(None, pa.string())))
+    least = pc.and_(pc.less(size, _TWO_DIGITS[array.type]), pc.greater(size, 0.0)).fill_null(False)
+    if pc.any(least).as_py():
+        scientific = pc.replace_with_mask(scientific, least, _least(array.filter(least)))
     return pc.if_else(other, scientific, pc.if_else(plain, _with_point(texts), named))
+
+
+def _least(array: pa.Array) -> pa.Array:
+    """Write floats that one digit tells apart with the two that are nearest: ``4.9E-324``."""
+    known = array.dictionary_encode()
+    numbers = known.dictionary.cast(pa.float64()).to_pylist()
+    texts = pa.array([f"{each:.1e}".replace("e", "E") for each in numbers], pa.string())
+    return texts.take(known.indices)
 
 
 def _named(array: pa.Array, texts: pa.Array) -> pa.Array:

@@ -17,17 +17,20 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Value, never
-from pkray.relational.functions.signatures import check_count, integer, text
+from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.signatures import binary, check_count, integer, takes, text
 from pkray.relational.functions.text.slices import (
     characters_before,
+    code_points,
     lengths_of,
     per_constants,
     sliced,
+    spelled,
 )
 from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import BINARIES
 
 TEXT = Family("text")
 
@@ -108,6 +111,16 @@ def _has(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.and_(pc.equal(end, part), pc.greater_equal(begin, zero))
 
 
+def _tells(name: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 2, 2)
+        both = all(each.type.root in BINARIES for each in arguments)
+        part = binary if both else text
+        return takes(name, part, part, gives=BOOLEAN)(arguments, dialect)
+
+    return resolve
+
+
 _CONSTANT: dict[str, Callable[[Value, Any], Value]] = {
     "contains": pc.match_substring,
     "startswith": pc.starts_with,
@@ -118,14 +131,14 @@ for _name, _about, _synonym in (
     ("startswith", "Tell whether text begins with a part.", "starts_with"),
     ("endswith", "Tell whether text ends with a part.", "ends_with"),
 ):
-    text_function(
+    TEXT.add(
         _name,
-        f"{_name}(text, part) -> BOOLEAN",
+        f"{_name}(text | bytes, part) -> BOOLEAN",
         _about,
-        [text, text],
+        _tells(_name),
         _has,
-        gives=BOOLEAN,
         synonyms=(_synonym,),
+        fallible=False,
     )
 
 
@@ -148,14 +161,17 @@ text_function(
 def _translate(call: Call, values: Sequence[Value], rows: int) -> Value:
     def translate(some: Sequence[Value], count: int) -> Value:
         old, new = some[1].as_py(), some[2].as_py()
-        letters = list(dict.fromkeys(old))
-        result = some[0]
-        for place, letter in enumerate(letters):
-            result = pc.replace_substring(result, letter, chr(0xF0000 + place))
-        for place, letter in enumerate(letters):
-            target = new[old.index(letter) :][:1]
-            result = pc.replace_substring(result, chr(0xF0000 + place), target)
-        return result
+        array = as_array(some[0], count)
+        letters = sorted(set(old))
+        if not letters:
+            return array
+        targets = [new[old.index(each) :][:1] for each in letters]
+        codes = [ord(each) if each else -1 for each in targets]
+        known = np.array([ord(each) for each in letters])
+        points, starts = code_points(array)
+        at = np.minimum(np.searchsorted(known, points), len(known) - 1)
+        points = np.where(known[at] == points, np.array(codes)[at], points)
+        return spelled(points, (points >= 0).astype(np.int64), starts, array)
 
     return per_constants(values, [1, 2], translate, pa.string(), rows)
 

@@ -72,6 +72,35 @@ def characters_before(texts: pa.Array, places: pa.Array) -> Any:
     return begun[start + at] - begun[start]
 
 
+def code_points(texts: pa.Array) -> tuple[Any, Any]:
+    """Give all code points (int64), and where each row's begin (int64, one more than rows)."""
+    whole = pc.fill_null(texts, "")
+    offsets, raw = bytes_of(whole)
+    said = raw[offsets[0] : offsets[-1]].tobytes().decode()
+    points = np.frombuffer(said.encode("utf-32-le"), np.uint32).astype(np.int64)
+    starts = np.concatenate(([0], np.cumsum(pc.utf8_length(whole).to_numpy(), dtype=np.int64)))
+    return points, starts
+
+
+def spelled(points: Any, copies: Any, starts: Any, texts: pa.Array) -> pa.Array:
+    """Make text of code points, NULL where `texts` is.
+
+    Args:
+        points: int64; `copies`: int64, how often each of them stands there.
+        starts: as `code_points` gives them.
+    """
+    starts = np.concatenate(([0], np.cumsum(copies)))[starts]
+    points = np.repeat(points, copies)
+    size = sum((points >= least).astype(np.int64) for least in (0, 0x80, 0x800, 0x10000))
+    ends = np.concatenate(([0], np.cumsum(size)))[starts].astype(np.int32)
+    data = points.astype("<u4").tobytes().decode("utf-32-le").encode()
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(data)]
+    made = pa.Array.from_buffers(pa.string(), len(texts), buffers)
+    if not texts.null_count:
+        return made
+    return pc.if_else(texts.is_valid(), made, pa.scalar(None, pa.string()))
+
+
 def sliced(text: Value, start: Value, stop: Value, rows: int) -> Value:
     """Take characters from `start` up to `stop` (from 0; negative ones are 0)."""
     if isinstance(start, pa.Scalar) and isinstance(stop, pa.Scalar):
@@ -139,6 +168,7 @@ def _taken(value: Value, rows: pa.Array, is_constant: bool) -> Value:
 __all__ = [
     "bytes_of",
     "characters_before",
+    "code_points",
     "is_ascii",
     "join_bytes",
     "lengths_of",
@@ -146,4 +176,5 @@ __all__ = [
     "per_constants",
     "slice_rows",
     "sliced",
+    "spelled",
 ]

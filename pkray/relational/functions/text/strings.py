@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -18,13 +18,15 @@ from pkray.relational.functions.signatures import (
     binary,
     check_count,
     integer,
+    same_as,
     takes,
     text,
     text_or_bytes,
+    wrong_argument,
 )
 from pkray.relational.functions.text.slices import is_ascii, lengths_of, per_constants, sliced
 from pkray.relational.functions.text.text_function import mask_of, plainly, text_function
-from pkray.relational.functions.values import all_scalars, as_array
+from pkray.relational.functions.values import all_scalars, as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import BINARIES, DataType
 
@@ -41,25 +43,59 @@ def _of_first(arguments: tuple[Expression, ...]) -> DataType:
 # Case, length
 
 
-def _upper(value: Value) -> Value:
-    """Write in capitals; ß has none in one letter."""
-    if is_ascii(value):
-        return pc.ascii_upper(value)
-    return pc.utf8_upper(pc.replace_substring(value, "ß", "SS"))
+_LONGER_CAPITALS = (
+    "[ßŉǰΐΰև\\x{1e96}-\\x{1e9a}\\x{1f50}-\\x{1f57}\\x{1f80}-\\x{1ffc}"
+    "\\x{fb00}-\\x{fb06}\\x{fb13}-\\x{fb17}]"
+)
+"""Holds all characters whose capitals are several, which Arrow leaves as they are."""
+_LONGER_SMALL = "[İΣ]"
+"""İ becomes two characters, and Σ at the end of a word another one than within."""
 
 
-def _lower(value: Value) -> Value:
-    return pc.ascii_lower(value) if is_ascii(value) else pc.utf8_lower(value)
+def _cased(
+    plain: Callable[[pa.Array], pa.Array], special: str, whole: Callable[[str], str]
+) -> Callable[[Value], Value]:
+    """Make a function that changes the case of letters as Unicode says.
+
+    Args:
+        plain: Arrow's, which gives each character one.
+        special: matches texts with characters that `plain` does not know.
+        whole: Python's, which knows all.
+    """
+
+    def compute(value: Value) -> Value:
+        if isinstance(value, pa.Scalar):
+            return compute(as_array(value, 1))[0]
+        if is_ascii(value):
+            return plain(value)
+        marked = pc.fill_null(pc.match_substring_regex(value, special), False)
+        if not pc.any(marked).as_py():
+            return plain(value)
+        some = value.filter(marked)
+        return pc.replace_with_mask(
+            plain(value), marked, by_distinct(some, whole, pa.string(), len(some))
+        )
+
+    return compute
+
+
+_upper = _cased(pc.utf8_upper, _LONGER_CAPITALS, str.upper)
+_lower = _cased(pc.utf8_lower, _LONGER_SMALL, str.lower)
 
 
 def _initcap(value: Value) -> Value:
     if isinstance(value, pa.Scalar):
         return _initcap(as_array(value, 1))[0]
     words = pc.split_pattern(value, SPACE)
-    capitals = pc.utf8_capitalize(pc.replace_substring_regex(words.values, "^ß", "ss"))
-    return pc.binary_join(
-        pa.ListArray.from_arrays(words.offsets, capitals, mask=mask_of(value)), SPACE
-    )
+    lists = pa.ListArray.from_arrays(words.offsets, _titled(words.values), mask=mask_of(value))
+    return pc.binary_join(lists, SPACE)
+
+
+_titled = _cased(
+    pc.utf8_capitalize,
+    f"^[ǄǅǆǇǈǉǊǋǌǱǲǳ]|{_LONGER_CAPITALS}|{_LONGER_SMALL}",
+    str.capitalize,
+)
 
 
 def _octets(value: Value) -> Value:
@@ -98,15 +134,19 @@ text_function(
 def _reverse(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if len(arguments) == 1 and arguments[0].type.root == "ARRAY":
         return function.resolve("array_reverse", arguments, dialect)
-    return takes("reverse", text, gives=STRING)(arguments, dialect)
+    return takes("reverse", text_or_bytes, gives=same_as())(arguments, dialect)
+
+
+def _reversed(value: Value) -> Value:
+    return pc.binary_reverse(value) if value.type == pa.binary() else pc.utf8_reverse(value)
 
 
 TEXT.add(
     "reverse",
-    "reverse(text) -> STRING",
-    "Turn text (or an array) round.",
+    "reverse(text | bytes) -> STRING | BYTES",
+    "Turn text (or bytes, or an array) round.",
     _reverse,
-    plainly(pc.utf8_reverse),
+    plainly(_reversed),
     fallible=False,
 )
 
@@ -151,29 +191,35 @@ for _name, _where in (("trim", "both ends"), ("ltrim", "the beginning"), ("rtrim
 
 
 def _pad(call: Call, values: Sequence[Value], rows: int) -> Value:
+    kind = call.type.arrow
+
     def pad(some: Sequence[Value], count: int) -> Value:
         size, filling = max(some[1].as_py(), 0), some[2].as_py()
-        cut = pc.utf8_slice_codeunits(some[0], 0, size)
-        if len(filling) == 1:
-            compute = pc.utf8_lpad if call.function == "lpad" else pc.utf8_rpad
-            return compute(cut, size, filling)
+        first, nothing = pa.scalar(size, pa.int64()), pa.scalar(0, pa.int64())
+        cut = sliced(some[0], nothing, first, count)
         if not filling:
             return cut
-        line = pa.scalar(filling * (size // len(filling) + 1))
-        missing = pc.subtract(pa.scalar(size, pa.int32()), pc.utf8_length(cut))
-        nothing = pa.scalar(0, pa.int32())
+        if len(filling) == 1 and kind == pa.string():
+            compute = pc.utf8_lpad if call.function == "lpad" else pc.utf8_rpad
+            return compute(cut, size, filling)
+        line = pa.scalar(filling * (size // len(filling) + 1), kind)
+        missing = pc.subtract(first, lengths_of(cut).cast(pa.int64()))
         side = sliced(line, nothing, missing, count)
         parts = (side, cut) if call.function == "lpad" else (cut, side)
-        return pc.binary_join_element_wise(*parts, "")
+        return pc.binary_join_element_wise(*parts, pa.scalar("", kind))
 
-    return per_constants(values, [1, 2], pad, pa.string(), rows)
+    return per_constants(values, [1, 2], pad, kind, rows)
 
 
 def _pads(name: str) -> Resolver:
     plain = takes(name, text, integer, text, gives=STRING)
+    of_bytes = takes(name, binary, integer, binary, gives=BYTES)
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 3)
+        if all(each.type.root in BINARIES for each in (arguments[0], *arguments[2:])):
+            zero = Literal(BYTES.with_nullable(False), b"\0")
+            return of_bytes(arguments if len(arguments) == 3 else (*arguments, zero), dialect)
         space = Literal(STRING.with_nullable(False), SPACE)
         return plain(arguments if len(arguments) == 3 else (*arguments, space), dialect)
 
@@ -183,8 +229,8 @@ def _pads(name: str) -> Resolver:
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
     TEXT.add(
         _name,
-        f"{_name}(text, length INT [, filling]) -> STRING",
-        f"Fill text up on the {_where} to a length, or cut it to that.",
+        f"{_name}(text | bytes, length INT [, filling]) -> STRING | BYTES",
+        f"Fill text (or bytes) up on the {_where} to a length, or cut it to that.",
         _pads(_name),
         _pad,
         fallible=False,
@@ -247,13 +293,28 @@ def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
     zero = pa.scalar(0, pa.int64())
     before = sliced(value, zero, pc.subtract(place, 1), rows)
     after = sliced(value, pc.subtract(pc.add(place, width), 1), _FAR, rows)
-    return pc.binary_join_element_wise(before, new, after, "")
+    return pc.binary_join_element_wise(before, new, after, pa.scalar("", value.type))
 
 
-text_function(
-    "overlay", "overlay(text PLACING new FROM position [FOR length]) -> STRING",
-    "Put new text in the place of a part.", [text, text, integer, integer], _overlay, least=3,
-)  # fmt: skip
+def _overlays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("overlay", arguments, 3, 4)
+    which = [each.type.root in BINARIES for each in arguments[:2]]
+    if any(which) and not all(which):
+        place = which.index(False)
+        raise wrong_argument("overlay", place, arguments[place], "BYTES beside BYTES")
+    part, gives = (binary, BYTES) if all(which) else (text, STRING)
+    plain = takes("overlay", part, part, integer, integer, gives=gives, least=3)
+    return plain(arguments, dialect)
+
+
+TEXT.add(
+    "overlay",
+    "overlay(text | bytes PLACING new FROM position [FOR length]) -> STRING | BYTES",
+    "Put new text (or bytes) in the place of a part.",
+    _overlays,
+    _overlay,
+    fallible=False,
+)
 
 
 # Joining

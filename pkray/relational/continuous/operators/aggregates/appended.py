@@ -103,8 +103,8 @@ class Collected(Accumulator):
         """Give what a call makes of the values; `values` is NULL for none."""
         kind = call.type.arrow
         if call.function == "listagg":
-            texts = values.cast(pa.list_(pa.string()))
-            return pc.binary_join(texts, call.parameters[0].value).cast(kind)
+            separator = pa.scalar(call.parameters[0].value, kind)
+            return pc.binary_join(values.cast(pa.list_(kind)), separator)
         if call.function == "array_agg":
             return values.cast(kind)
         none = pa.array([[]], values.type)

@@ -232,3 +232,87 @@ def test_slices_of_text_with_an_offset_and_nulls_are_right() -> None:
     texts = pa.array(["zz", "aéb", None, "", "😀x"]).slice(1)
     starts, stops = np.array([1, 0, 0, 0]), np.array([9, 9, 9, 1])
     assert slice_rows(texts, starts, stops).to_pylist() == ["éb", None, "", "😀"]
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("reverse(X'00FF41')", b"A\xff\0"),
+        ("lpad(X'00FF41', 5)", b"\0\0\0\xffA"),
+        ("lpad(X'00FF41', 6, X'4142')", b"ABA\0\xffA"),
+        ("rpad(X'00FF41', 2)", b"\0\xff"),
+        ("rpad(X'00FF41', 5, X'')", b"\0\xffA"),
+        ("lpad('a', 3, X'41')", "AAa"),
+        ("startswith(X'00FF41', X'00FF')", True),
+        ("endswith(X'00FF41', X'FF')", False),
+        ("contains(X'00FF41', X'FF41')", True),
+        ("contains('A', X'41')", True),
+        ("overlay(X'00FF41', X'41', 2)", b"\0AA"),
+        ("substring(X'00FF41', 2)", b"\xffA"),
+        ("X'00FF' || X'41'", b"\0\xffA"),
+    ],
+)
+def test_bytes_stay_bytes_where_spark_has_functions_of_them(call: str, expected: Any) -> None:
+    assert value(call) == expected
+
+
+def test_bytes_of_rows_are_compared_and_padded_as_those_of_constants() -> None:
+    columns = {"x": ("BYTES", [b"\xff\0", b"", None]), "y": ("BYTES", [b"\0", b"", b"a"])}
+    assert values("contains(x, y)", columns) == [True, True, None]
+    assert values("startswith(x, y)", columns) == [False, True, None]
+    assert values("endswith(x, y)", columns) == [True, True, None]
+    assert values("rpad(x, 3, y)", columns) == [b"\xff\0\0", b"", None]
+
+
+def test_bytes_and_text_are_not_laid_over_each_other() -> None:
+    with pytest.raises(QueryError, match="BYTES beside BYTES"):
+        bound("overlay(X'00' PLACING 'x' FROM 1)")
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("upper('ﬃ ßŉ ᾳ')", "FFI SSʼN ΑΙ"),  # noqa: RUF001
+        ("lower('İ ΑΣ ΑΣΑ')", "i̇ ας ασα"),  # noqa: RUF001
+        ("initcap('ﬃx ǆa ßa ΑΣ')", "Ffix ǅa Ssa Ας"),
+        ("translate('a\U000f0000b', '\U000f0000', 'x')", "axb"),
+        ("translate('a😀é', 'é😀', '\U000f0001')", "a\U000f0001"),
+        ("translate('aab', 'aa', 'xy')", "xxb"),
+        ("string(5e-324D)", "4.9E-324"),
+        ("string(-double('5e-324'))", "-4.9E-324"),
+        ("string(float('1e-45'))", "1.4E-45"),
+        ("string(double('1.5e-323'))", "1.5E-323"),
+        ("string(array(5e-324D, 1.7976931348623157E308D))", "[4.9E-324, 1.7976931348623157E308]"),
+        ("mask('AbCD123-@$#')", "XxXXnnn-@$#"),
+        ("mask('AbCD123-@$#', 'Q', 'q', 'd', 'o')", "QqQQdddoooo"),
+        ("mask('AbC1', NULL, NULL, NULL, NULL)", "AbC1"),
+        ("mask('é日Ⅷ٣ǅ😀')", "x日Xnǅ😀"),
+        ("luhn_check('79927398713')", True),
+        ("luhn_check('79927398714')", False),
+        ("luhn_check('')", False),
+        ("luhn_check('1a')", False),
+    ],
+)
+def test_characters_are_those_of_unicode(call: str, expected: Any) -> None:
+    assert value(call) == expected
+
+
+def test_characters_of_rows_are_changed_row_by_row() -> None:
+    columns = {"x": ("STRING", ["ﬁ1", None, "", "Ab"])}
+    assert values("upper(x)", columns) == ["FI1", None, "", "AB"]
+    assert values("translate(x, 'ﬁA', 'é')", columns) == ["é1", None, "", "b"]
+    assert values("mask(x, 'X', 'x', 'n', '-')", columns) == ["xn", None, "", "Xx"]
+    assert values("luhn_check(x)", columns) == [False, None, False, False]
+
+
+def test_a_mask_is_one_character() -> None:
+    with pytest.raises(QueryError, match="one character"):
+        bound("mask('a', 'QQ')")
+
+
+def test_flink_tells_what_text_consists_of() -> None:
+    columns = {"x": ("STRING", ["éa", "12", "1.5e3", " -1d ", "", "a1", None])}
+    flink = {"dialect": FLINK}
+    assert values("IS_ALPHA(x)", columns, **flink) == [True] + [False] * 6
+    assert values("IS_DIGIT(x)", columns, **flink) == [False, True] + [False] * 5
+    assert values("IS_DECIMAL(x)", columns, **flink) == [False, True, True, True] + [False] * 3
