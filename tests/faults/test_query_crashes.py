@@ -144,7 +144,7 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "workers", "stride"),
     [
-        ("totals", "one worker", 12),
+        ("totals", "one worker", 20),
         ("totals", "rescaled", 40),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)

@@ -81,7 +81,7 @@ def test_the_quickstart_runs(monkeypatch, capsys):
 def test_the_dashboard_is_proved_when_all_flights_are_in(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(EXAMPLES)
     output = str(tmp_path / "output")
-    run(monkeypatch, "dashboard.py", "--feed", "python", "--rows", "1500", "--output", output)
+    run(monkeypatch, "dashboard.py", "--feed", "python", "--rows", "600", "--output", output)
     printed = " ".join(capsys.readouterr().out.split())
     kept = ("carriers", "worst_routes", "delayed", "in_weather", "hourly", "aircraft")
     for name in (f"air.{each}" for each in kept):

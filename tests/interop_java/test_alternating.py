@@ -92,7 +92,7 @@ def batch(engine: Engine, chance: random.Random, turn: int) -> list[Row]:
     ]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 def test_writing_in_turn_is_as_if_java_wrote_alone(
     make: Any, name: str, producer: str, sequence: bool

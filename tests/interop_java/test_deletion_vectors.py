@@ -22,7 +22,7 @@ LARGE = 300
 """Keys of the first commit, so that later ones leave its file where it is."""
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
 @pytest.mark.parametrize("writers", ["java pkray", "pkray"])

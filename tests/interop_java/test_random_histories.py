@@ -123,7 +123,7 @@ def _differences(pkray: dict[str, Any], java: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "number"), CASES)
 def test_contents_and_changes_are_javas(make: Any, name: str, number: int) -> None:
     history = History.from_json(Path(name).read_text()) if NAMED else random_history(name, number)

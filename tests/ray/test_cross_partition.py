@@ -40,6 +40,7 @@ def catalog(ray_cluster, tmp_path):
         catalog.drop_table("db.t")
 
 
+@pytest.mark.slow
 def test_keys_move_while_owners_are_killed_and_tasks_fail(catalog):
     import ray
 

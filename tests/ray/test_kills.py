@@ -67,6 +67,7 @@ def test_an_owner_killed_before_the_commit(table, job):
     assert appended(table, job) == [1]
 
 
+@pytest.mark.slow
 def test_an_owner_killed_again_and_again_while_committing(table, job):
     parts = [rows(i * 300, i) for i in range(12)]
     pids = [owner["pid"] for owner in table.service_stats()["owners"]]

@@ -16,6 +16,7 @@ TOTALS = "SELECT name, COUNT(*) AS n, SUM(amount) AS total FROM clicks GROUP BY 
 FILES = 4
 
 
+@pytest.mark.slow
 def test_a_killed_actor_takes_each_micro_batch_once(spark, catalog, tmp_path):
     folder, _ = overlapping_files(tmp_path / "in", FILES, 100)
     relation = pkray.spark.relation(file_stream(spark, folder))

@@ -39,11 +39,13 @@ def run(spark, table, halt, action):
     return snapshot
 
 
+@pytest.mark.slow
 def test_the_coordinator_killed(spark, table, halt):
     run(spark, table, halt, lambda executor: kill_coordinator(table))
     check(spark, table)
 
 
+@pytest.mark.slow
 def test_an_executor_killed(spark, table, halt):
     run(spark, table, halt, kill)
     check(spark, table)

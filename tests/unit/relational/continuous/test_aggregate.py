@@ -50,7 +50,7 @@ def row(rng: random.Random) -> dict[str, object]:
     }
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("seed", range(examples(2)))
 @pytest.mark.parametrize("inserts", [True, False])
 @pytest.mark.parametrize("kind", AGGREGATES)

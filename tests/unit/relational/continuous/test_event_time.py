@@ -262,7 +262,7 @@ def seeded(*parts: object) -> random.Random:
     return random.Random(zlib.crc32(repr(parts).encode()))
 
 
-@pytest.mark.sampled(13)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     ("name", "base", "kind"),
     [
@@ -286,7 +286,7 @@ def test_what_came_in_time_and_has_passed_is_the_result(tmp_path, name, base, ki
     assert stream.check(stream.given) >= late
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "name", ["hop", "session", "cascade", "full", "near full", "greatest", *SO_FAR]
 )

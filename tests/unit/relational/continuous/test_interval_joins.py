@@ -38,7 +38,7 @@ def interval_join(
     return EventTimes(rng, sql, streams, is_late, **arguments)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("updating", [False, True])
 @pytest.mark.parametrize("bounds", range(len(BOUNDS)))

@@ -52,7 +52,7 @@ def row(rng: random.Random, value: str) -> dict[str, object]:
     }
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("on", CONDITIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(2 * EFFORT))
@@ -61,7 +61,7 @@ def test_a_join_follows_both_sides(kind: str, on: str, seed: int) -> None:
     follows(KINDS[kind].format(both=both, on=CONDITIONS[on]), f"{kind} {on} {seed}")
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("is_in", ["IN", "NOT IN"])
 @pytest.mark.parametrize("kind", IN)
 @pytest.mark.parametrize("seed", range(3 * EFFORT))

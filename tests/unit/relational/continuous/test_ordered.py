@@ -41,7 +41,7 @@ def run_of(text: str, mode: str = "all", **how: Any) -> Continuous:
     return Continuous(query(text, t=t), {"t": t}, **how)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("mode", ["insert", "all"])
 @pytest.mark.parametrize("name", QUERIES)

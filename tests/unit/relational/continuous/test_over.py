@@ -58,7 +58,7 @@ def run_of(text: str, mode: str = "all", **how: Any) -> Continuous:
     return Continuous(query(text, t=t), {"t": t}, **how)
 
 
-@pytest.mark.sampled(14)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mode", ["insert", "all"])
 @pytest.mark.parametrize("name", CALLS)
 def test_window_functions_follow_the_bounded_run(name: str, mode: str) -> None:

@@ -76,7 +76,7 @@ def counted(rows: Any) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in rows)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("name", QUERIES)
 @pytest.mark.parametrize("mode", ["all", "upsert"])
 def test_rows_by_key_are_those_of_the_bounded_run(mode, name):

@@ -104,7 +104,7 @@ def sourced(text: str, names: str, parts: int = 1) -> tuple[Continuous, dict[str
     return run, rows
 
 
-@pytest.mark.sampled(18)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("on", CONDITIONS)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(EFFORT))

@@ -87,7 +87,7 @@ def check_kinds(told: list[tuple[str, tuple[Any, ...]]], key: tuple[int, ...]) -
     return len(gone.keys() & come.keys())
 
 
-@pytest.mark.sampled(16)
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(("workers", "mode"), [(1, "all"), (3, "upsert")])
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_key_that_stays_is_updated(name: str, workers: int, mode: str) -> None:

@@ -65,7 +65,7 @@ def given(sql: str, counts: list[int]) -> Counter[Row]:
     return workers.content
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", QUERIES)
 def test_what_waits_comes_also_when_the_number_of_workers_changes(name: str) -> None:
     found = given(QUERIES[name], [1, 3, 2, 5])

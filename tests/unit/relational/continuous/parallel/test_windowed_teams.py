@@ -88,7 +88,7 @@ def streams_of(name: str) -> str:
     return "lc" if name == "temporal" else "lr" if name in ("join", "interval") else "l"
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(("name", "updating"), CASES)
 def test_other_numbers_of_workers_give_what_one_gives(name: str, updating: bool) -> None:
     both = [Streams(name, updating=updating) for _ in range(2)]

@@ -53,7 +53,7 @@ def streamed(calls: str, rng: random.Random, **arguments: Any) -> EventTimes:
     return EventTimes(rng, text, {"l": (COLUMNS, fields)}, is_late, **arguments)
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(examples(2)))
 @pytest.mark.parametrize("name", CALLS)
 def test_each_row_comes_when_the_watermark_passes_it(name: str, seed: int) -> None:
@@ -173,7 +173,7 @@ def test_rows_are_only_added() -> None:
     assert [tuple(each.values()) for each in told] == [("+I", 1, 5), ("+I", 1, 6)]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["so far", "near rows", "near in time", "of all"])
 def test_epochs_since_a_checkpoint_give_the_same_rows_again(name: str) -> None:
     rng = random.Random(name)

@@ -68,7 +68,7 @@ def opened(sql: str, mode: str = "insert", **options: Any) -> Continuous:
     return Continuous(query(sql, t=source), {"t": source}, **options)
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("kind", ROWS)
 @pytest.mark.parametrize("aggregates", AGGREGATES)
