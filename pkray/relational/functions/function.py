@@ -44,6 +44,7 @@ FAMILIES = (
     "text.formats",
     "time.parts",
     "time.arithmetic",
+    "time.clock",
     "time.truncation",
     "time.formats",
     "time.epoch",

@@ -38,6 +38,14 @@ ELSEWHERE = {
     "time": "Spark has it where a setting says so",
     "truncate": "Spark has none",
     "version": "it is pkray's",
+    **dict.fromkeys(
+        (
+            *("make_time", "time_diff", "time_from_micros", "time_from_millis", "to_time"),
+            *("time_from_seconds", "time_to_micros", "time_to_millis", "time_to_seconds"),
+            *("time_trunc", "try_to_time"),
+        ),
+        "Spark has the type TIME where a setting says so",
+    ),
 }
 """Functions that Spark's own SQL cannot be asked for, with the reason."""
 

@@ -30,6 +30,12 @@ def time_or_date(argument: Expression, dialect: Dialect) -> Expression | None:
     return cast_to(argument, LTZ if dialect is SPARK else NTZ) if read else None
 
 
+@parameter("a timestamp or a time of day")
+def any_clock(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take a TIME as it is, and what `time_or_date` takes."""
+    return argument if argument.type.root == "TIME" else time_or_date.cast(argument, dialect)
+
+
 @parameter("a date or a timestamp")
 def timestamp(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a timestamp; a date is taken as its midnight."""

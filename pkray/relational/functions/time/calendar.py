@@ -66,8 +66,8 @@ def per_day(kind: pa.DataType) -> int:
 
 
 def times_of(array: pa.Array) -> Times:
-    """Read dates or timestamps."""
-    plain = array.view(pa.int32() if pa.types.is_date32(array.type) else pa.int64())
+    """Read dates, timestamps or times of day, which are on 1970-01-01."""
+    plain = array.view(pa.int32() if array.type.bit_width == 32 else pa.int64())
     if plain.null_count:
         plain = plain.fill_null(0)
     return Times(np.asarray(plain).astype(np.int64), per_day(array.type))

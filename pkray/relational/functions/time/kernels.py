@@ -20,7 +20,7 @@ Compute: TypeAlias = Callable[..., np.ndarray]
 def numbers_of(value: Value, rows: int) -> Times | np.ndarray:
     """Give times as `Times` and integers as int64; NULLs are 0."""
     array = as_array(value, rows)
-    if pa.types.is_date(array.type) or pa.types.is_timestamp(array.type):
+    if pa.types.is_temporal(array.type):
         return times_of(array)
     filled = array.fill_null(0) if array.null_count else array
     return np.asarray(filled).astype(np.int64)
@@ -48,7 +48,7 @@ def built(
     if isinstance(bad, np.ndarray):
         mask = bad if mask is None else mask | bad
     arrow = kind.arrow
-    if pa.types.is_date(arrow):
+    if pa.types.is_date(arrow) or pa.types.is_time(arrow):
         numbers = numbers.astype(np.int32)
         return pa.array(numbers, mask=mask).view(arrow)
     if pa.types.is_timestamp(arrow):

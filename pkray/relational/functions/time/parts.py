@@ -20,8 +20,16 @@ from pkray.relational.functions.signatures import (
     text,
 )
 from pkray.relational.functions.time import calendar
-from pkray.relational.functions.time.arguments import LTZ, NTZ, SPARK, TIME, time_or_date
+from pkray.relational.functions.time.arguments import (
+    LTZ,
+    NTZ,
+    SPARK,
+    TIME,
+    any_clock,
+    time_or_date,
+)
 from pkray.relational.functions.time.calendar import Times, times_of
+from pkray.relational.functions.time.clock import with_time
 from pkray.relational.functions.time.kernels import built, computed, numbers_of, refuse_known
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
@@ -48,6 +56,7 @@ _MORE_FIELDS: dict[str, tuple[Callable[[Times], np.ndarray], DataType, str]] = {
     "microsecond": (lambda t: t.fraction(10**6), INT, ""),
     "epoch": (lambda t: t.micros() // 10**6, BIGINT, ""),
 }
+_CLOCKS = ("hour", "minute", "second", "millisecond", "microsecond")
 _EXTRACTED = {
     **{name: name for name in (*FIELDS, *_MORE_FIELDS)},
     "years": "year", "yr": "year", "quarters": "quarter", "qtr": "quarter", "months": "month",
@@ -65,7 +74,8 @@ def _field(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 1, 1)
-        call = typed_call(name, time_or_date.taken(name, arguments, 0, dialect))
+        taken = any_clock if name in _CLOCKS else time_or_date
+        call = typed_call(name, taken.taken(name, arguments, 0, dialect))
         return call if dialect is SPARK else cast_to(call, BIGINT)
 
     return resolve
@@ -79,7 +89,8 @@ def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         raise QueryError(
             f"there is no field {said!r} of a time: write {', '.join(FIELDS)}", function="extract"
         )
-    value = time_or_date.taken("extract", arguments, 1, dialect)
+    taken = any_clock if name in _CLOCKS else time_or_date
+    value = taken.taken("extract", arguments, 1, dialect)
     if name == "second" and dialect is SPARK:
         return typed_call("second_fraction", value)
     call = typed_call(name, value)
@@ -157,9 +168,12 @@ _SECONDS = DataType("DECIMAL", precision=16, scale=6)
 
 def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        if 0 < len(arguments) < 4:
+            return with_time(name, wanted, arguments)
         check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
         whole = [integer.taken(name, arguments, place, dialect) for place in range(5)]
-        call = typed_call("make_timestamp", *whole, cast_to(arguments[5], _SECONDS))
+        made = "try_make_timestamp" if name.startswith("try_") else "make_timestamp"
+        call = typed_call(made, *whole, cast_to(arguments[5], _SECONDS))
         if len(arguments) == 7:
             return typed_call("instant_at", call, text.taken(name, arguments, 6, dialect))
         return cast_to(call, wanted)
@@ -179,12 +193,13 @@ def _make_timestamp(call: Call, values: Sequence[Value], rows: int) -> Value:
     good = calendar.is_day(years, np.clip(months, 1, 12), days) & (months >= 1) & (months <= 12)
     good &= (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
     good &= (micros >= 0) & (micros <= 60 * 10**6) & (np.abs(years) <= 290_000)
-    refuse_known(call, values, ~good, "is no time", rows)
+    if call.function == "make_timestamp":
+        refuse_known(call, values, ~good, "is no time", rows)
     number = calendar.day_number(
         np.where(good, years, 1970), np.where(good, months, 1), np.where(good, days, 1)
     )
     ticks = ((number * 24 + hours) * 60 + minutes) * 60 * 10**6 + micros
-    return built(ticks, call.type, values, rows)
+    return built(ticks, call.type, values, rows, bad=~good)
 
 
 TIME.add(
@@ -197,7 +212,7 @@ TIME.add(
 )
 TIME.add(
     "make_timestamp",
-    "make_timestamp(year, month, day, hour, minute, second [, zone]) -> TIMESTAMP_LTZ",
+    "make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; what is none fails.",
     _make_timestamp_arguments(LTZ, "make_timestamp"),
     _make_timestamp,
@@ -206,7 +221,23 @@ TIME.add(
 )
 TIME.alias(
     "make_timestamp_ntz",
-    "make_timestamp_ntz(year, month, day, hour, minute, second) -> TIMESTAMP",
+    "make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
     "Make a timestamp without a zone; what is none fails.",
     _make_timestamp_arguments(NTZ, "make_timestamp_ntz"),
+)
+TIME.add(
+    "try_make_timestamp",
+    "try_make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> "
+    "TIMESTAMP_LTZ",
+    "Make a timestamp, in UTC or in a zone; NULL for what is none.",
+    _make_timestamp_arguments(LTZ, "try_make_timestamp"),
+    _make_timestamp,
+    result(LTZ, nullable=True),
+    synonyms=("try_make_timestamp_ltz",),
+)
+TIME.alias(
+    "try_make_timestamp_ntz",
+    "try_make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
+    "Make a timestamp without a zone; NULL for what is none.",
+    _make_timestamp_arguments(NTZ, "try_make_timestamp_ntz"),
 )

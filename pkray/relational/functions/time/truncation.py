@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import any_nullable
 from pkray.relational.functions.function import NO_SPARK, Resolver, Value, typed_call
-from pkray.relational.functions.signatures import check_count, text_literal
+from pkray.relational.functions.signatures import check_count, text, text_literal
 from pkray.relational.functions.time import calendar
 from pkray.relational.functions.time.arguments import (
     SPARK,
@@ -22,11 +23,21 @@ from pkray.relational.functions.time.arguments import (
     type_of_argument,
     unit_of,
 )
-from pkray.relational.functions.time.calendar import MONTHS, times_of
+from pkray.relational.functions.time.calendar import MICROS, MONTHS, times_of
 from pkray.relational.functions.time.kernels import built
 from pkray.relational.functions.values import as_array
-from pkray.relational.plan.expressions import Call, Expression
-from pkray.schema.types import DataType
+from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.schema.types import STRINGS, DataType
+
+_WORDS = {
+    **{unit: unit for unit in (*MONTHS, *MICROS)},
+    "yyyy": "year",
+    "yy": "year",
+    "mon": "month",
+    "mm": "month",
+    "dd": "day",
+}
+"""Units as columns of them name them."""
 
 
 def _cut(name: str) -> Resolver:
@@ -34,16 +45,26 @@ def _cut(name: str) -> Resolver:
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
-        unit = text_literal(unit_of(name, arguments[0]))
+        unit = _unit(name, arguments[0], dialect)
         wanted = timestamp if dialect is SPARK else time_or_date
         return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
 
     return resolve
 
 
+def _unit(name: str, argument: Expression, dialect: Dialect) -> Expression:
+    """Take a constant unit, or in the spark dialect a column of them."""
+    if dialect is SPARK and name == "date_trunc" and not isinstance(argument, Literal):
+        return text.taken(name, (argument,), 0, dialect)
+    return text_literal(unit_of(name, argument))
+
+
 def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve trunc(date, unit)."""
     check_count("trunc", arguments, 2, 2)
+    if not isinstance(arguments[1], Literal) and arguments[1].type.root in STRINGS:
+        day = date.taken("trunc", arguments, 0, dialect)
+        return typed_call("date_trunc", arguments[1], day)
     unit = unit_of("trunc", arguments[1])
     if unit not in (*MONTHS, "week"):
         raise QueryError(
@@ -54,6 +75,8 @@ def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 def _cut_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if not isinstance(call.arguments[0], Literal):
+        return _cut_by_column(call, values, rows)
     unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
     times = times_of(as_array(values[1], rows))
     cut = calendar.truncated(times, unit)
@@ -61,6 +84,33 @@ def _cut_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
         upper = calendar.next_unit(cut, unit)
         cut = replace(cut, ticks=np.where(cut.ticks == times.ticks, times.ticks, upper.ticks))
     return built(cut.ticks, call.type, values, rows)
+
+
+def _cut_by_column(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Cut each time to the unit beside it; NULL where that is none. Dates are not cut to days."""
+    said = as_array(values[0], rows).dictionary_encode()
+    numbers = np.asarray(said.indices.fill_null(-1))
+    times = times_of(as_array(values[1], rows))
+    ticks, known = times.ticks.copy(), np.zeros(rows, bool)
+    for number, word in enumerate(said.dictionary.to_pylist()):
+        unit = _WORDS.get(word.lower())
+        if unit is None or (call.type.root == "DATE" and unit not in (*MONTHS, "week")):
+            continue
+        here = numbers == number
+        known |= here
+        ticks[here] = calendar.truncated(replace(times, ticks=times.ticks[here]), unit).ticks
+    return built(ticks, call.type, values, rows, bad=~known)
+
+
+def _cut_spark(call: Call, arguments: Sequence[str]) -> str:
+    if call.type.root == "DATE" and not isinstance(call.arguments[0], Literal):
+        return f"trunc({arguments[1]}, {arguments[0]})"
+    return f"CAST(date_trunc({arguments[0]}, {arguments[1]}) AS {spark_type(call.type)})"
+
+
+def _cut_type(arguments: tuple[Expression, ...]) -> DataType:
+    unknown = not isinstance(arguments[0], Literal)
+    return arguments[1].type.with_nullable(unknown or any_nullable(arguments))
 
 
 def spark_type(kind: DataType) -> str:
@@ -75,10 +125,8 @@ TIME.add(
     "a TIMESTAMP stays one (Spark gives TIMESTAMP_LTZ).",
     _cut("date_trunc"),
     _cut_kernel,
-    type_of_argument(1),
-    lambda call, arguments: (
-        f"CAST(date_trunc({arguments[0]}, {arguments[1]}) AS {spark_type(call.type)})"
-    ),
+    _cut_type,
+    _cut_spark,
     fallible=False,
 )
 TIME.add(

@@ -31,7 +31,7 @@ _OF_CLOCKS = frozenset(
     )
 )
 """Functions of a TIMESTAMP_LTZ that look at its day or hour."""
-_MAKERS = ("parse_timestamp", "try_parse_timestamp", "make_timestamp")
+_MAKERS = ("parse_timestamp", "try_parse_timestamp", "make_timestamp", "try_make_timestamp")
 _NOW = ("current_date", "current_time", "localtimestamp")
 
 
@@ -156,7 +156,7 @@ def _is_zero(value: Expression) -> bool:
 
 def _says_zone(value: Call) -> bool:
     """Whether a pattern reads the zone."""
-    pattern = value.arguments[1] if value.function != "make_timestamp" else None
+    pattern = value.arguments[1] if "parse" in value.function else None
     if not isinstance(pattern, Literal):
         return False
     return any(letter in str(pattern.value) for letter in "XxZzVO")

@@ -1,0 +1,254 @@
+"""Functions of a TIME of day, which is held in milliseconds, and of a date with one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.casts.casting import cast
+from pkray.relational.functions.coercion import (
+    BIGINT,
+    NUMBERS,
+    any_nullable,
+    cast_to,
+    is_null_literal,
+)
+from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.numbers.exact_sums import decimal_words
+from pkray.relational.functions.signatures import (
+    bigint,
+    check_count,
+    constant_text,
+    integer,
+    parameter,
+    result,
+    takes,
+    text,
+    text_literal,
+)
+from pkray.relational.functions.time.arguments import LTZ, NTZ, TIME, constant_pattern, date
+from pkray.relational.functions.time.calendar import MICROS, SECONDS, times_of
+from pkray.relational.functions.time.kernels import built, numbers_of, refuse_known
+from pkray.relational.functions.values import as_array
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.schema.types import STRINGS, DataType
+
+CLOCK = DataType("TIME", precision=3)
+_DAY = SECONDS * 10**6
+_SPARK = frozenset({Dialect.SPARK})
+_SECONDS = DataType("DECIMAL", precision=16, scale=6)
+_UNITS = ("hour", "minute", "second", "millisecond", "microsecond")
+
+
+@parameter("a TIME")
+def time_of_day(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take a TIME; text is read."""
+    taken = argument.type.root in ("TIME", *STRINGS)
+    return cast_to(argument, CLOCK) if taken else None
+
+
+@parameter("a number")
+def _seconds(argument: Expression, dialect: Dialect) -> Expression | None:
+    taken = argument.type.root in (*NUMBERS, *STRINGS)
+    return cast_to(argument, _SECONDS) if taken else None
+
+
+def _micros(value: Value, rows: int) -> np.ndarray:
+    """Give seconds, DECIMAL(16, 6), as int64 microseconds; NULLs are 0."""
+    array = as_array(value, rows)
+    return decimal_words(array.fill_null(0) if array.null_count else array)[:, 0]
+
+
+def _clock(micros: np.ndarray, call: Call, values: Sequence[Value], rows: int) -> pa.Array:
+    """Make a column of TIME; what is no time of day is refused."""
+    wrong = (micros < 0) | (micros >= _DAY)
+    refuse_known(call, values, wrong, "is no time of day", rows)
+    return built(np.where(wrong, 0, micros // 1000), call.type, values, rows)
+
+
+def _make_time(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("make_time", arguments, 3, 3)
+    hour, minute = (integer.taken("make_time", arguments, place, dialect) for place in range(2))
+    return typed_call("make_time", hour, minute, _seconds.taken("make_time", arguments, 2, dialect))
+
+
+def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    hours, minutes = (np.asarray(numbers_of(value, rows)) for value in values[:2])
+    micros = _micros(values[2], rows)
+    good = (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
+    good &= (micros >= 0) & (micros < 60 * 10**6)
+    refuse_known(call, values, ~good, "is no time of day", rows)
+    return _clock(
+        np.where(good, (hours * 60 + minutes) * 60 * 10**6 + micros, 0), call, values, rows
+    )
+
+
+def _read(name: str) -> Resolver:
+    """Resolve to_time(text [, pattern]) and try_to_time."""
+    trying = name.startswith("try_")
+
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 1, 2)
+        said = text.taken(name, arguments, 0, dialect)
+        if len(arguments) == 1 or is_null_literal(said):
+            return cast(said, CLOCK, dialect, is_try=trying)
+        pattern = constant_pattern(name, arguments, 1)
+        reader = "try_parse_timestamp" if trying else "parse_timestamp"
+        return cast_to(typed_call(reader, said, pattern), CLOCK)
+
+    return resolve
+
+
+def _from_number(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if call.function == "time_from_seconds":
+        return _clock(_micros(values[0], rows), call, values, rows)
+    size = 1000 if call.function == "time_from_millis" else 1
+    numbers = np.asarray(numbers_of(values[0], rows))
+    bounded = np.clip(numbers, -1, _DAY)
+    return _clock(bounded * size, call, values, rows)
+
+
+def _to_number(call: Call, values: Sequence[Value], rows: int) -> Value:
+    millis = times_of(as_array(values[0], rows)).ticks
+    if call.function == "time_to_millis":
+        return built(millis, call.type, values, rows)
+    micros = built(millis * 1000, BIGINT, values, rows)
+    if call.function == "time_to_micros":
+        return micros
+    words = micros.cast(pa.decimal128(19, 0))  # the same digits with a scale of 6
+    return pa.Array.from_buffers(call.type.arrow, rows, words.buffers(), offset=words.offset)
+
+
+def _unit(name: str, argument: Expression) -> Expression:
+    said = constant_text(name, argument, "the unit")
+    if said.lower() not in _UNITS:
+        raise QueryError(
+            f"there is no unit {said!r} of a time of day: write {', '.join(_UNITS)}", function=name
+        )
+    return text_literal(said.lower())
+
+
+def _with_unit(name: str, count: int) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 1 + count, 1 + count)
+        unit = _unit(name, arguments[0])
+        times = [time_of_day.taken(name, arguments, 1 + place, dialect) for place in range(count)]
+        return typed_call(name, unit, *times)
+
+    return resolve
+
+
+def _size(values: Sequence[Value]) -> int:
+    """Give the milliseconds of a constant unit; 1 where a millisecond is more than it."""
+    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
+    return max(MICROS[unit] // 1000, 1)
+
+
+def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
+    millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
+    return built(millis // size * size, call.type, values, rows)
+
+
+def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
+    start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])
+    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else "microsecond"
+    away = (end - start) * 1000
+    return built(np.sign(away) * (np.abs(away) // MICROS[unit]), call.type, values, rows)
+
+
+def with_time(name: str, kind: DataType, arguments: tuple[Expression, ...]) -> Expression:
+    """Resolve make_timestamp(date [, time [, zone]])."""
+    check_count(name, arguments, 1 if kind is LTZ else 2, 3 if kind is LTZ else 2)
+    day = cast_to(date.taken(name, arguments, 0, Dialect.SPARK), NTZ)
+    if len(arguments) == 1:
+        return cast_to(day, kind)
+    clock = time_of_day.taken(name, arguments, 1, Dialect.SPARK)
+    made = typed_call("date_and_time", day, clock)
+    if len(arguments) == 3:
+        return typed_call("instant_at", made, text.taken(name, arguments, 2, Dialect.SPARK))
+    return cast_to(made, kind)
+
+
+def _date_and_time(call: Call, values: Sequence[Value], rows: int) -> Value:
+    days, clock = (times_of(as_array(value, rows)).ticks for value in values)
+    return built(days + clock * 1000, call.type, values, rows)
+
+
+TIME.add(
+    "make_time",
+    "make_time(hour, minute, second) -> TIME(3)",
+    "Make a time of day; what is none fails.",
+    _make_time,
+    _make_time_kernel,
+    result(CLOCK),
+)
+TIME.add(
+    "date_and_time",
+    "",
+    "Put a date, as its midnight, and a time of day together.",
+    None,
+    _date_and_time,
+    lambda arguments: NTZ.with_nullable(any_nullable(arguments)),
+    lambda call, arguments: f"make_timestamp_ntz(CAST({arguments[0]} AS DATE), {arguments[1]})",
+    fallible=False,
+)
+for _name, _about in (
+    ("to_time", "Read a time of day, by a pattern if there is one; what is none fails."),
+    ("try_to_time", "Read a time of day, by a pattern if there is one; NULL for what is none."),
+):
+    TIME.alias(
+        _name, f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name), dialects=_SPARK
+    )
+for _name, _what, _taken in (
+    ("time_from_seconds", "seconds", _seconds),
+    ("time_from_millis", "milliseconds", bigint),
+    ("time_from_micros", "microseconds", bigint),
+):
+    TIME.add(
+        _name,
+        f"{_name}(number) -> TIME(3)",
+        f"Give the time of day so many {_what} after midnight.",
+        takes(_name, _taken),
+        _from_number,
+        result(CLOCK),
+        dialects=_SPARK,
+    )
+for _name, _what, _kind in (
+    ("time_to_seconds", "seconds", DataType("DECIMAL", precision=14, scale=6)),
+    ("time_to_millis", "milliseconds", BIGINT),
+    ("time_to_micros", "microseconds", BIGINT),
+):
+    TIME.add(
+        _name,
+        f"{_name}(TIME) -> {_kind}",
+        f"Count the {_what} since midnight.",
+        takes(_name, time_of_day),
+        _to_number,
+        result(_kind),
+        dialects=_SPARK,
+        fallible=False,
+    )
+TIME.add(
+    "time_trunc",
+    "time_trunc(unit, TIME) -> TIME(3)",
+    "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
+    _with_unit("time_trunc", 1),
+    _trunc,
+    result(CLOCK),
+    dialects=_SPARK,
+    fallible=False,
+)
+TIME.add(
+    "time_diff",
+    "time_diff(unit, start TIME, end TIME) -> BIGINT",
+    "Count whole units between times of day, towards zero.",
+    _with_unit("time_diff", 2),
+    _diff,
+    result(BIGINT),
+    dialects=_SPARK,
+    fallible=False,
+)
