@@ -27,7 +27,6 @@ from pkray.changelog.request import ChangeRequest
 from pkray.changelog.start import Start, StartMode
 from pkray.changelog.stream import ChangeStream, StreamBounds, StreamSettings, Wait
 from pkray.errors import OptionError, UnsupportedError
-from pkray.metadata.consumers import ConsumerStore
 from pkray.options import TableOptions
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import arrow_schema
@@ -166,7 +165,7 @@ class Changes:
             )
         _, history = main_and_history(self._store)
         return Progress(
-            ConsumerStore(history),
+            history,
             name,
             looks_back=planner.looks_back,
             every=0 if chosen == "exactly-once" else poll_interval,

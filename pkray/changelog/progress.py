@@ -6,13 +6,17 @@ import time
 from collections.abc import Callable
 
 from pkray.changelog.start import Position
+from pkray.expiration.expiry_journal import ExpiryJournal
 from pkray.metadata.consumers import Consumer, ConsumerStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.storage.object_store import ObjectStore
 
 
 class Progress:
     """The place of one consumer, which also keeps what it has still to read from expiring.
 
     Args:
+        history: the root of the table, or the branch.
         looks_back: changes are found with the help of the snapshot before: that is kept too.
         every: seconds between two records at least; 0 records every step.
         clock: seconds, ascending.
@@ -20,14 +24,16 @@ class Progress:
 
     def __init__(
         self,
-        consumers: ConsumerStore,
+        history: ObjectStore,
         name: str,
         *,
         looks_back: bool = False,
         every: float = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._consumers = consumers
+        self._consumers = ConsumerStore(history)
+        self._snapshots = SnapshotStore(history)
+        self._journal = ExpiryJournal(history)
         self._name = name
         self._looks_back = looks_back
         self._every = every
@@ -39,12 +45,16 @@ class Progress:
         """Find where the consumer is; None where there is none yet."""
         return self._consumers.find(self._name)
 
-    def begin(self, position: Position) -> None:
-        """Record where the consumer begins, so that what it will read does not expire."""
-        if position.content is not None:
-            self._record(position.content.id, loading=True)
-        else:
+    def begin(self, position: Position) -> bool:
+        """Record where the consumer begins, so that what it will read does not expire; false where
+        it does all the same, as an expiry was faster.
+        """
+        content = position.content
+        if content is None:
             self._record(position.next_id)
+            return True
+        self._record(content.id, loading=True)
+        return self._journal.stays_from() <= content.id and self._snapshots.holds(content)
 
     def reached(self, next_id: int, *, force: bool = False) -> None:
         """Record that all before a snapshot was taken."""

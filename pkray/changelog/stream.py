@@ -196,12 +196,12 @@ class ChangeStream(Closeable, Iterator[pa.RecordBatch]):
             consumer = self._progress.resume()
             if consumer is not None and not consumer.is_loading:
                 return Position(consumer.next_snapshot)
-        while (position := self._settings.start.find(self._history)) is None:
+        while True:
+            position = self._settings.start.find(self._history)
+            if position is not None and (self._progress is None or self._progress.begin(position)):
+                return position
             if self._pause():
                 return None
-        if self._progress is not None:
-            self._progress.begin(position)
-        return position
 
     def _give(self, splits: list[ChangeSplit], next_id: int) -> Iterator[pa.RecordBatch]:
         """Yield the batches of a snapshot; `is_snapshot_complete` is set before the last one."""

@@ -36,6 +36,12 @@ class SnapshotExpirer:
     So a reader finds a snapshot whole or not at all, and a tag made while the snapshot was there
     keeps its files. Two processes may expire at once. Not thread-safe.
 
+    Who reads on under a consumer writes that first and looks at what is written down after it;
+    whoever expires writes that down first and looks at the consumers again after it. So one of the
+    two sees the other: either the reader chooses another snapshot, or what was written down stays
+    as it is, and nothing is deleted, until no consumer needs any of it. Nobody takes it back, as
+    another process may be about to carry it out.
+
     Args:
         store: the table's root, or a branch.
         schema: the table's newest schema, or what returns it.
@@ -164,11 +170,15 @@ class SnapshotExpirer:
         idle = self._schema.core.consumer_expiration_time
         if idle is not None:
             self._consumers.expire(now - idle)
-        consumers = self._consumers.list()
-        holding = {each.name for each in consumers if each.oldest_needed < wanted}
-        self._held_by = tuple(sorted(holding.union(self._held_by)))
-        protected = min((each.oldest_needed for each in consumers), default=None)
+        holding = self._holding(wanted)
+        self._held_by = tuple(sorted(holding.keys() | self._held_by))
+        protected = min(holding.values(), default=None)
         return first_kept(earliest.id, latest, retention, now, time_of, protected)
+
+    def _holding(self, end: int) -> dict[str, int]:
+        """Find the consumers that need something before a snapshot: what, by their names."""
+        found = {each.name: each.oldest_needed for each in self._consumers.list()}
+        return {name: needed for name, needed in found.items() if needed < end}
 
     def _carry_out(self, expiring: Expiring) -> ExpiryReport:
         if self._journal.begin(expiring):
@@ -180,6 +190,10 @@ class SnapshotExpirer:
     def _finish(self, expiring: Expiring, *, resumed: bool) -> ExpiryReport:
         self._earliest = self._oldest_changelog = None
         expired = list(expiring.expired)
+        holding = self._holding(expired[-1].id + 1)
+        if holding:  # since they were looked at before this was written down
+            self._held_by = tuple(sorted(holding.keys() | self._held_by))
+            return ExpiryReport()
         if not self._snapshots.holds(expiring.kept):
             # Rolled back below it, or expired by another engine since.
             kept = self._find_earliest()

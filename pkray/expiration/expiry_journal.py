@@ -60,6 +60,15 @@ class ExpiryJournal:
             self._store.delete(PATH)
             return None
 
+    def stays_from(self) -> int:
+        """Find the oldest snapshot that the expiry under way leaves; 0 where there is none.
+
+        For whoever has just said in a consumer what it needs: an expiry that is written down later
+        looks at the consumers again before it deletes anything.
+        """
+        begun = self.read()
+        return 0 if begun is None else begun.expired[-1].id + 1
+
     def end(self, expiring: Expiring) -> None:
         """Remove the record of a finished expiry; one that another expiry has begun since stays."""
         with contextlib.suppress(StorageError):  # it is done again, to no effect

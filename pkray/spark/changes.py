@@ -21,7 +21,6 @@ from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start, StartMode
 from pkray.errors import OptionError, SnapshotNotFoundError
-from pkray.metadata.consumers import ConsumerStore
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from pkray.table.table import Table
 
 FORMAT = "pkray-changes"
+_TRIES = 10
+"""Snapshots that may expire at the very moment at which a consumer is to keep them."""
 
 
 @checked
@@ -143,15 +144,22 @@ class ChangeReader(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         history, _, progress = self._open()
         position = self._resumed(progress)
-        if position is None:
-            position = self._request.start.find(history)
-            if position is None:
+        for _ in range(_TRIES):
+            if position is not None:
+                break
+            found = self._request.start.find(history)
+            if found is None:
                 raise SnapshotNotFoundError(
                     f"no snapshot of {self._request.location.name} was made by a compaction: "
                     "compact the table, or begin in another mode than compacted-full"
                 )
-            if progress is not None:
-                progress.begin(position)
+            if progress is None or progress.begin(found):
+                position = found
+        if position is None:
+            raise SnapshotNotFoundError(
+                f"snapshots of {self._request.location.name} expired before consumer "
+                f"{self._request.consumer_id!r} could keep one: have the table keep more of them"
+            )
         content = position.content.id if position.content is not None else None
         return {"next": position.next_id, "content": content}
 
@@ -219,8 +227,8 @@ class ChangeReader(DataSourceStreamReader):
             planner = ChangePlanner(store, request.changes, history.whole, request.normalize)
             progress = None
             if request.consumer_id is not None:
-                consumers = ConsumerStore(main_and_history(store)[1])
-                progress = Progress(consumers, request.consumer_id, looks_back=planner.looks_back)
+                of_branch = main_and_history(store)[1]
+                progress = Progress(of_branch, request.consumer_id, looks_back=planner.looks_back)
             self._plan = history, planner, progress
         return self._plan
 

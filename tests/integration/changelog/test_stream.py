@@ -16,6 +16,7 @@ import pkray
 from pkray.changelog import changes as changes_module
 from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.changes import Changes, StreamArguments
+from pkray.changelog.progress import Progress
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
@@ -317,6 +318,24 @@ def test_at_least_once_records_less_often_and_loses_nothing(table):
         assert next(again)["_snapshot_id"][0].as_py() == 1
     stream.close()
     assert place(table) == 4
+
+
+def test_a_stream_begins_anew_where_an_expiry_was_faster_than_its_consumer(table, monkeypatch):
+    record = Progress._record
+    put(table, {7: "new"})
+    made = Changes(table.location, table.location.open(), table.schema)
+
+    def late(self, *args, **kwargs):
+        monkeypatch.setattr(Progress, "_record", record)
+        put(table, {8: "newer"})
+        table.expire_snapshots(retain_max=1)
+        record(self, *args, **kwargs)
+
+    monkeypatch.setattr(Progress, "_record", late)
+    asked = StreamArguments(consumer_id="c", until_snapshot=8)
+    with made.stream(asked, lambda _: put(table, {9: "newest"}) is None) as stream:
+        assert changes_of(stream)[-1] == ("+I", 9, "newest")
+    assert place(table) == 9
 
 
 def test_progress_is_ignored_when_asked(table):

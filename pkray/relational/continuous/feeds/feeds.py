@@ -22,6 +22,7 @@ from pkray.errors import (
     SnapshotNotFoundError,
     UnsupportedError,
 )
+from pkray.expiration.expiry_journal import ExpiryJournal
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshot_marks import SnapshotMarks
 from pkray.relational.continuous.changes import Changes, concatenated
@@ -41,7 +42,9 @@ from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 from pkray.scan.view import SnapshotView
 from pkray.schema.row_kind import parse
+from pkray.storage.branch_store import main_and_history
 from pkray.storage.spool import Spool, SpoolFile
+from pkray.table.table import Table
 
 Bounds = tuple[int, int]
 """The positions after which and up to which an epoch reads; from -1 on it reads what there is."""
@@ -194,13 +197,30 @@ class PinnedFeed(FixedFeed):
 
     def hold(self, reader: str, position: int) -> None:
         snapshot = self._table.at(**self._at).snapshot
-        if snapshot is not None:
+        if snapshot is None:
+            return
+        try:
             self._table.consumers.reset(f"{reader}-at-{snapshot.id}", snapshot.id)
+            is_taken = snapshot.id < _stays_from(self._table)
+        except SnapshotNotFoundError:
+            is_taken = True
+        if is_taken and "tag" not in self._at:
+            raise SnapshotNotFoundError(
+                f"snapshot {snapshot.id} of {self.name} expired before query reader {reader} could "
+                "hold it: name another one",
+                table=self.name,
+                snapshot_id=snapshot.id,
+            )
 
     def let_go(self, reader: str) -> None:
         snapshot = self._table.at(**self._at).snapshot
         if snapshot is not None:
             self._table.consumers.delete(f"{reader}-at-{snapshot.id}")
+
+
+def _stays_from(table: Table) -> int:
+    """Find the oldest snapshot that an expiry leaves which may have missed a new consumer."""
+    return ExpiryJournal(main_and_history(table.location.open())[1]).stays_from()
 
 
 def _rows_of(scan: Node) -> Iterable[pa.RecordBatch]:
@@ -336,6 +356,7 @@ class TableFeed(Feed):
         self._told = ToldSnapshots(self._table)
         self._read = ReadColumns(source)
         self._marks = SnapshotMarks(self._table.location.open())
+        self._begins_at = 0
 
     def read_by(self, number: int, scan: Node) -> None:
         self._read.add(number, scan)
@@ -344,7 +365,8 @@ class TableFeed(Feed):
         latest = self._table.at().snapshot
         if latest is not None:
             self._read.check(latest.schema_id)
-        return self._told_of(latest)
+        told = self._told_of(latest)
+        return told if told >= self._begins_at else NOTHING
 
     def _at(self, snapshot: int) -> SnapshotView:
         """Open a snapshot with the columns of the plan: some may have come after it."""
@@ -392,19 +414,33 @@ class TableFeed(Feed):
         """Keep what comes after a position; before anything was read, what there is now."""
         for _ in range(_TRIES):
             held = position if position > NOTHING else self.newest()
-            try:
-                self._table.consumers.reset(reader, max(held, 1))
-            except SnapshotNotFoundError:
-                if position > NOTHING:
-                    raise
-                continue  # it expired in between
-            if position > NOTHING or held <= 0 or self._marks.at(held) is not None:
+            if held < 0:  # it waits for the next one of which all is told
+                held = self._marks.latest_id()
+            if self._holds(reader, held, is_read=position == NOTHING):
                 return
+            if position > NOTHING:
+                break
+            self._begins_at = held + 1  # what was told up to now expires
         raise SnapshotNotFoundError(
             f"snapshot {held} of {self.name} expired before query reader {reader} could hold it",
             table=self.name,
             snapshot_id=held,
         )
+
+    def _holds(self, reader: str, held: int, *, is_read: bool) -> bool:
+        """Keep what comes after a snapshot, and the rows as of it; false where they expire all the
+        same, as an expiry was faster.
+
+        Args:
+            is_read: whether the snapshot itself is read, which has to be there then.
+        """
+        try:
+            self._table.consumers.reset(reader, max(held, 1))
+        except SnapshotNotFoundError:
+            return False
+        if max(held, 1) < _stays_from(self._table):
+            return False
+        return not is_read or held <= 0 or self._marks.at(held) is not None
 
     def let_go(self, reader: str) -> None:
         self._table.consumers.delete(reader)
