@@ -24,4 +24,6 @@ class Alter(alter.Alter):
         Raises:
             QueryError: no such column, one of another type, or an expression that is no time.
         """
-        return self.set_options(relational.options_of(self._schemas.latest(), column, delay))
+        schema = self._schemas.latest()
+        new = relational.options_of(schema, column, delay)
+        return self.apply(alter.watermark_changes(schema, new))

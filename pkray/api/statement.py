@@ -161,7 +161,7 @@ def _define(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> None:
         case said.CreateTable():
             _create_table(catalog, asked, dialect)
         case said.AlterTable():
-            definitions.alter_table(catalog, asked)
+            definitions.alter_table(catalog, asked, dialect)
         case said.Drop():
             definitions.drop(catalog, asked)
         case said.CreateDatabase():

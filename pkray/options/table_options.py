@@ -19,7 +19,7 @@ from pkray.options.merging import MergingOptions
 from pkray.options.option import Option, options_of
 from pkray.options.others import NOT_IMPLEMENTED, WITHOUT_EFFECT
 from pkray.options.partitions import PartitionOptions
-from pkray.options.queries import QueryOptions
+from pkray.options.queries import COMPUTED_KEY, QueryOptions
 from pkray.options.reading import ReadingOptions
 from pkray.options.snapshots import SnapshotOptions
 
@@ -99,7 +99,7 @@ class TableOptions(
                 harmless, reason = NOT_IMPLEMENTED[key]
                 if text.lower() != harmless:
                     unsupported.append(f"option {key!r} = {text!r} is not supported: {reason}")
-            elif strict and key not in WITHOUT_EFFECT:
+            elif strict and key not in WITHOUT_EFFECT and not COMPUTED_KEY.fullmatch(key):
                 raise _unknown(key)
         per_field, groups = parse_field_options(by_field, strict=strict)
         parsed = cls(

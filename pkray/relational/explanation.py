@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pkray.relational.optimizer import prune
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
@@ -14,6 +15,7 @@ from pkray.relational.plan.lints import Lint, lints
 from pkray.relational.plan.nodes import Exchange, Node
 from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import State, kept_states, state_ttls, states, ttl_of
+from pkray.relational.sources.scans import scan_of
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,9 @@ class Explanation:
     def __init__(
         self, plan: Node, options: Mapping[str, str] | None = None, *, before: bool = False
     ) -> None:
+        found = ((node, scan_of(node)) for node in plan.walk())
+        if any(scan is not None and scan is not node for node, scan in found):
+            plan = prune(plan)  # a computed column that nothing reads is none of the plan's
         physical = to_physical(plan, before=before, duplicates=tells_twice(options or {}))
         self._modes = changelog_modes(physical, before=before)
         self._ttl = ttl_of(options or {})

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pkray.errors import MissingFileError, OptionError, QueryError, StorageError, TableExistsError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.json_reader import PlanNames, from_json
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node
 from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
+from pkray.relational.sources.scans import scan_of
 from pkray.storage.opening import open_store
 
 if TYPE_CHECKING:
@@ -51,9 +52,10 @@ def _source(
     names: Environment, name: str, options: Mapping[str, str], at: Mapping[str, Any]
 ) -> Source:
     node = names.relation(tuple(name.split(".")), options, at)
-    if not isinstance(node, Scan):
+    scan = scan_of(node)
+    if scan is None or (scan is not node and not scan.source.name.endswith(name)):
         raise QueryError(f"{name} is a view now, not a table: compile the plan again", table=name)
-    return node.source
+    return scan.source
 
 
 def write_plan(document: Mapping[str, Any], path: str, *, overwrite: bool) -> None:

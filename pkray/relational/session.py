@@ -18,7 +18,9 @@ from pkray.errors import (
 )
 from pkray.options.values import SIZE
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
+from pkray.relational.sources.computed import values_of
+from pkray.relational.sources.scans import scan_of
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
@@ -242,25 +244,33 @@ class QuerySession:
 
 def table_scan(
     table: Table, options: Mapping[str, str] | None = None, at: Mapping[str, Any] | None = None
-) -> Scan:
-    """Read a table.
+) -> Node:
+    """Read a table: what it stores, and above that what it computes, with its watermark.
 
     Args:
         options: of a hint.
         at: the moment that the query names.
     """
-    watermark = declared_watermark(table.schema)
-    source = TableSource(table, at, options, watermark)
-    return Scan(source, options=tuple(sorted(source.options.items())))
+    mark = declared_watermark(table.schema)
+    of_row = None if mark is None else {mark.column, *mark.expression.columns()}
+    is_stored = of_row is None or of_row <= set(table.schema.names)
+    source = TableSource(table, at, options, mark if is_stored else None)
+    node: Node = Scan(source, options=tuple(sorted(source.options.items())))
+    if len(source.columns) > len(source.fields):
+        node = Project(node, tuple(values_of(source.columns)))
+    if mark is None or of_row is None or is_stored or not of_row <= set(node.fields.names):
+        return node
+    return WatermarkAssign(node, mark.column, mark.expression)
 
 
 def _with_options(node: Node, options: Mapping[str, str], at: Mapping[str, Any]) -> Node:
     """Read a bound relation with options, or at a moment, which tables alone have."""
     if not options and not at:
         return node
-    if isinstance(node, Scan) and isinstance(node.source, TableSource):
-        given = {**node.source.options, **options}
-        return table_scan(node.source.original, given, at or node.source.at)
+    scan = scan_of(node)
+    if scan is not None and isinstance(scan.source, TableSource):
+        given = {**scan.source.options, **options}
+        return table_scan(scan.source.original, given, at or scan.source.at)
     raise UnsupportedError(
         "OPTIONS and AS OF go with the name of a table: this is a view, or no table; write them "
         "in its query"

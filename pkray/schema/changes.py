@@ -12,6 +12,7 @@ from typing import Annotated, TypeAlias
 from pkray.arguments.checks import Give
 from pkray.arguments.facade import Comment, Options
 from pkray.errors import SchemaError
+from pkray.schema.computed_columns import ComputedColumn
 from pkray.schema.types import NamedType
 
 ColumnName: TypeAlias = Annotated[
@@ -31,6 +32,15 @@ class AddColumn:
     name: ColumnName
     type: NamedType
     comment: Comment | None = None
+    first: bool = False
+    after: FieldName | None = None
+
+
+@dataclass(frozen=True)
+class AddComputedColumn:
+    """A column that queries compute when they read the table, at the end by default."""
+
+    column: ComputedColumn
     first: bool = False
     after: FieldName | None = None
 
@@ -114,6 +124,7 @@ class CommentTable:
 
 SchemaChange: TypeAlias = (
     AddColumn
+    | AddComputedColumn
     | DropColumn
     | RenameColumn
     | ChangeType

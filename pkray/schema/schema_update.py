@@ -13,6 +13,7 @@ from pkray.options import DYNAMIC, TableOptions, column_names
 from pkray.options.immutable import check_set, check_unset
 from pkray.schema.changes import (
     AddColumn,
+    AddComputedColumn,
     ChangeBuckets,
     ChangeNullability,
     ChangeType,
@@ -28,6 +29,15 @@ from pkray.schema.changes import (
 )
 from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
+from pkray.schema.columns import no_column
+from pkray.schema.computed_columns import (
+    ComputedColumn,
+    all_columns,
+    computed_columns,
+    follow,
+    names_column,
+    with_columns,
+)
 from pkray.schema.fields import Fields, check_free, edit_fields, mapped, placed, renumbered, resolve
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.type_change import check_widening
@@ -73,6 +83,7 @@ class SchemaUpdate:
         self._highest = schema.highest_field_id
         self._steps: dict[type, Callable[..., None]] = {
             AddColumn: self._add,
+            AddComputedColumn: self._add_computed,
             DropColumn: self._drop,
             RenameColumn: self._rename,
             ChangeType: self._change_type,
@@ -96,6 +107,11 @@ class SchemaUpdate:
             known = ", ".join(kind.__name__ for kind in self._steps)
             raise SchemaError(f"{change!r} is no change of a schema: use {known}", value=change)
         check_fields(change)
+        name = getattr(change, "name", None)
+        if isinstance(change, ChangeType | ChangeNullability | MoveColumn) and self._computed(name):
+            raise SchemaError(
+                f"column {name!r} is computed: drop it, and add it anew as it is to be", column=name
+            )
         with nesting_named(path_text(getattr(change, "name", ""))):
             step(change)
 
@@ -125,6 +141,7 @@ class SchemaUpdate:
                 value=str(data_type),
             )
         added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
+        self._check_not_computed(change.name)
 
         def edit(fields: Fields, name: str) -> Fields:
             check_free(fields, name)
@@ -132,10 +149,29 @@ class SchemaUpdate:
 
         self._edit(resolve(self._schema.fields, change.name, new=True), edit)
 
+    def _add_computed(self, change: AddComputedColumn) -> None:
+        name = change.column.name
+        check_comment(change.column.comment)
+        check_names([name])
+        check_free(self._schema.fields, name)
+        self._check_not_computed(name)
+        columns = all_columns(self._schema.fields, self._schema.options)
+        names = [each.name for each in columns]
+        if change.after is not None and change.after not in names:
+            raise no_column(change.after, names)
+        place = len(columns) if change.after is None else names.index(change.after) + 1
+        columns.insert(0 if change.first else place, change.column)
+        options = with_columns(self._schema.options, columns)
+        self._schema = replace(self._schema, options=options)
+
     def _drop(self, change: DropColumn) -> None:
+        if self._computed(change.name):
+            self._change_computed(change.name, None)
+            return
         path = resolve(self._schema.fields, change.name)
         check_not_key(self._schema, path, "dropped")
         check_not_named(self._schema, path)
+        check_not_read(self._schema, path, "dropped")
 
         def edit(fields: Fields, name: str) -> Fields:
             kept = tuple(field for field in fields if field.name != name)
@@ -149,11 +185,19 @@ class SchemaUpdate:
         self._edit(path, edit)
 
     def _rename(self, change: RenameColumn) -> None:
+        if found := self._computed(change.name):
+            check_free(self._schema.fields, change.new_name)
+            self._check_not_computed(change.new_name)
+            self._change_computed(change.name, replace(found, name=change.new_name))
+            return
         path = resolve(self._schema.fields, change.name)
         if path[0] in self._schema.partition_keys and len(path) == 1:
             check_not_key(self._schema, path, "renamed")
         if change.new_name == path[-1]:
             return
+        check_not_read(self._schema, path, "renamed")
+        if len(path) == 1:
+            self._check_not_computed(change.new_name)
 
         def edit(fields: Fields, name: str) -> Fields:
             check_free(fields, change.new_name)
@@ -227,6 +271,9 @@ class SchemaUpdate:
 
     def _comment_column(self, change: CommentColumn) -> None:
         check_comment(change.comment)
+        if found := self._computed(change.name):
+            self._change_computed(change.name, replace(found, comment=change.comment))
+            return
 
         def edit(fields: Fields, name: str) -> Fields:
             return mapped(fields, name, lambda field: replace(field, description=change.comment))
@@ -264,7 +311,37 @@ class SchemaUpdate:
         self._schema = replace(self._schema, comment=change.comment)
 
     def _edit(self, path: tuple[str, ...], edit: Callable[[Fields, str], Fields]) -> None:
-        self._schema = replace(self._schema, fields=edit_fields(self._schema.fields, path, edit))
+        before = self._schema.fields
+        fields = edit_fields(before, path, edit)
+        options = follow(self._schema.options, before, fields)
+        self._schema = replace(self._schema, fields=fields, options=options)
+
+    def _computed(self, name: object) -> ComputedColumn | None:
+        """Find a computed column; None where none is called so."""
+        found = computed_columns(self._schema.fields, self._schema.options)
+        return next((each for each in found if each.name == name), None)
+
+    def _check_not_computed(self, name: ColumnName) -> None:
+        if self._computed(name):
+            raise SchemaError(
+                f"column {path_text(name)!r} is there already, and computed: choose another name, "
+                "or drop it first",
+                column=path_text(name),
+            )
+
+    def _change_computed(self, name: ColumnName, new: ComputedColumn | None) -> None:
+        """Put another computed column in the place of one; None: leave it out."""
+        if new is None or new.name != name:
+            what = "dropped" if new is None else "renamed"
+            check_no_watermark(self._schema, path_text(name), what)
+        columns = all_columns(self._schema.fields, self._schema.options)
+        changed = [
+            new if isinstance(each, ComputedColumn) and each.name == name else each
+            for each in columns
+        ]
+        kept = [each for each in changed if each is not None]
+        options = with_columns(self._schema.options, kept)
+        self._schema = replace(self._schema, options=options)
 
     def _next_id(self) -> int:
         self._highest = next(self._ids)
@@ -305,6 +382,39 @@ def check_not_named(schema: TableSchema, path: tuple[str, ...]) -> None:
             "first, where the table lets you",
             column=path_text(path),
             options=tuple(keys),
+        )
+
+
+def check_not_read(schema: TableSchema, path: tuple[str, ...], what: str) -> None:
+    """Raise a SchemaError for a column that computed columns, or the watermark, may read.
+
+    Args:
+        what: was to be done with it.
+    """
+    for each in computed_columns(schema.fields, schema.options):
+        if each.reads(path[0]) and each.reads(path[-1]):
+            raise SchemaError(
+                f"column {path_text(path)!r} cannot be {what}: the computed column {each.name} AS "
+                f"{each.expression} reads it; drop that one first",
+                column=path_text(path),
+                computed=each.name,
+            )
+    if len(path) == 1:
+        check_no_watermark(schema, path[0], what)
+
+
+def check_no_watermark(schema: TableSchema, name: str, what: str) -> None:
+    """Raise a SchemaError for a column that the watermark may read.
+
+    Args:
+        what: was to be done with it.
+    """
+    time, expression = schema.core.watermark_column, schema.core.watermark_expression
+    if time is not None and (time == name or names_column(expression, name)):
+        raise SchemaError(
+            f"column {name!r} cannot be {what}: the watermark FOR {time} AS {expression or time} "
+            "reads it; drop the watermark first",
+            column=name,
         )
 
 

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node, WatermarkAssign
+from pkray.relational.sources.scans import scan_of
+from pkray.relational.sources.table import TableSource
+from pkray.relational.sources.watermarks import declared_watermark
 from pkray.rows.python_values import to_python_list
+from pkray.schema.computed_columns import ComputedColumn
 
 # For people
 
 
 def described(plan: Node) -> pa.Table:
     """List columns as DESCRIBE does."""
-    source = plan.source if isinstance(plan, Scan) else None
+    scan = scan_of(plan)
+    source = None if scan is None else scan.source
     keys = source.primary_key if source else ()
     mark = source.watermark if source else None
+    if isinstance(source, TableSource) and mark is None and isinstance(plan, WatermarkAssign):
+        mark = declared_watermark(source.schema)
+    columns = source.columns if isinstance(source, TableSource) else ()
+    computed = {
+        each.name: f"AS {each.expression}"
+        for each in columns
+        if isinstance(each, ComputedColumn) and each.expression is not None
+    }
     key = f"PRI({', '.join(keys)})"
     rows = [
         {
@@ -23,7 +36,7 @@ def described(plan: Node) -> pa.Table:
             + (" *ROWTIME*" if field.is_rowtime else ""),
             "null": field.type.nullable,
             "key": key if field.name in keys else None,
-            "extras": None,
+            "extras": computed.get(field.name),
             "watermark": mark.text if mark and mark.column == field.name else None,
         }
         for field in plan.fields

@@ -11,7 +11,7 @@ from pkray.relational.api import syntax
 from pkray.relational.api.column import Column
 from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import call, column
-from pkray.relational.plan.nodes import Scan
+from pkray.relational.sources.scans import scan_of
 
 _BUCKETS = 1 << 30
 """Parts that rows are hashed to, of which samples and splits take some."""
@@ -67,8 +67,8 @@ def _bucketed(relation: Queried, start: int, end: int, seed: int) -> Any:
 
 def _hashed(relation: Queried) -> list[str]:
     """List the columns that tell rows apart: a table's key, or all."""
-    plan = relation.plan
-    keys = plan.source.primary_key if isinstance(plan, Scan) else ()
+    scan = scan_of(relation.plan)
+    keys = () if scan is None else scan.source.primary_key
     if keys and all(key in relation.fields for key in keys):
         return list(keys)
     return [field.name for field in relation.fields if field.type.root != "MAP"]

@@ -33,7 +33,7 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
-from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds
+from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds, is_now
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -259,6 +259,12 @@ def _check_determined(node: Node) -> None:
             raise UnsupportedError(
                 "the time of day, or chance, is asked for in ON: rows are paired when either "
                 "comes; make it a column of one side first",
+                node=type(node).__name__,
+            )
+        case Window() if is_now(node.input, node.time):
+            raise UnsupportedError(
+                f"windows over {node.time}, the time at which a row is handled, are not supported: "
+                "windows end by event time; let a WATERMARK follow a time of the rows",
                 node=type(node).__name__,
             )
         case WatermarkAssign() if _asks_anew([node.delay]):

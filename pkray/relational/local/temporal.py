@@ -33,10 +33,11 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         yield from (with_schema(batch, node.fields.arrow) for batch in engine.batches(plain))
         return
     sides = Sides.of(plain)
-    right_time = _renamed(node, node.right_time)
+    left_time, right_time = node.left_time, _renamed(node, node.right_time)
+    assert left_time is not None, "versions are of a time"
     for left, right in _tables(node, sides, engine):
         keys, others, known, versions = _key_codes(sides, left, right)
-        times, theirs, _ = _moments(left[node.left_time], right[right_time])
+        times, theirs, _ = _moments(left[left_time], right[right_time])
         rows = as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
         found = np.flatnonzero((rows >= 0) & known & times[1])
         pairs = checked_pairs(sides, left, right, found, rows[found])
@@ -135,8 +136,9 @@ def near(
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pair rows of equal keys whose times are near, as int64 numbers of rows of each side."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
-    right_time = _renamed(node, node.right_time)
-    (times, valid), (theirs, their_valid), scale = _moments(left[node.left_time], right[right_time])
+    left_time, right_time = node.left_time, _renamed(node, node.right_time)
+    assert left_time is not None, "versions are of a time"
+    (times, valid), (theirs, their_valid), scale = _moments(left[left_time], right[right_time])
     rows = np.flatnonzero(known & valid)
     there = np.flatnonzero(theirs_known & their_valid)
     low, high = times[rows] - node.upper * scale, times[rows] - node.lower * scale

@@ -15,9 +15,9 @@ from pkray.relational.optimizer.pruning import keeping, prune
 from pkray.relational.optimizer.pushdown import push_down
 from pkray.relational.optimizer.semi_joins import lower_semi_joins
 from pkray.relational.optimizer.simplify import simplify
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import Node, WatermarkAssign
 
-__all__ = ["optimize"]
+__all__ = ["optimize", "prune"]
 
 
 def optimize(plan: Node, *, bounded: bool = False) -> Node:
@@ -25,10 +25,17 @@ def optimize(plan: Node, *, bounded: bool = False) -> Node:
 
     Args:
         bounded: it runs once, over rows that are never taken back: groups that are made early
-            cost nothing but their rows, and table functions give no columns that are not read.
+            cost nothing but their rows, table functions give no columns that are not read, and
+            nothing waits for event time.
     """
+    if bounded:
+        plan = plan.transform(_without_watermark)
     pushed = lower_semi_joins(push_down(simplify(plan)))
     ordered = push_down(order_joins(pushed))
     if bounded:
         ordered = keeping(group_early(ordered))
     return simplify(prune(simplify(ordered)))
+
+
+def _without_watermark(node: Node) -> Node:
+    return node.input if isinstance(node, WatermarkAssign) else node

@@ -199,7 +199,7 @@ def _(node: IntervalJoin, needed: Names) -> Node:
 @_prune.register
 def _(node: TemporalJoin, needed: Names) -> Node:
     names = dict(zip(node.right.fields.names, node.right_names, strict=True))
-    times = {node.left_time, *([names[node.right_time]] if node.right_time else [])}
+    times = {node.left_time or "", names[node.right_time] if node.right_time else ""}
     return _pruned_join(node, needed, node.condition.columns() | times)
 
 

@@ -223,7 +223,7 @@ def _deduplicated(node: Deduplicate, given: Kinds) -> Kinds:
         return ALL
     if node.order_by is None:
         return INSERT if node.keep_first else INSERT | {"U"}
-    known = node.input.fields[node.order_by].is_rowtime or _is_now(node.input, node.order_by)
+    known = node.input.fields[node.order_by].is_rowtime or is_now(node.input, node.order_by)
     return INSERT if node.keep_first and known else ALL
 
 
@@ -232,7 +232,7 @@ def _looks_back(node: Over) -> bool:
     if not node.calls:
         return True
     first = node.order_by[0] if node.order_by else None
-    in_order = first is None or (_is_now(node.input, first.column) and not first.descending)
+    in_order = first is None or (is_now(node.input, first.column) and not first.descending)
     return in_order and all(_sees_none_after(call) for _, call in node.calls)
 
 
@@ -243,7 +243,7 @@ def _sees_none_after(call: WindowCall) -> bool:
     return call.frame.unit == "rows" and end is not None and end <= 0
 
 
-def _is_now(node: Node, column: str) -> bool:
+def is_now(node: Node, column: str) -> bool:
     """Whether a column holds the time at which its row is handled."""
     while len(node.inputs) == 1 and column in node.fields:
         if isinstance(node, Project):

@@ -156,7 +156,7 @@ def _(node: TemporalJoin) -> list[tuple[str, str]]:
     return [
         ("joinType", str(node.kind)),
         ("where", _pairs(node.left_keys, node.right_keys, node)),
-        ("asOf", node.left_time),
+        ("asOf", node.left_time or "processing time"),
         ("versions", node.right_time or "processing time"),
         ("condition", _condition(node.condition)),
     ]

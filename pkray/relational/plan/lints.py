@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pkray.relational.functions.function import function
-from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -107,6 +107,9 @@ def _inexact(node: Node) -> Iterator[Lint]:
             yield Lint("not-exact", "a lookup join sees the right side when a row is handled")
         case Aggregate():
             yield from _inexact_aggregates(node)
+        case Project() | Filter() if change_kinds(node.input) == INSERT:
+            for name in sorted({n for part in _expressions(node) for n in _volatile(part)}):
+                yield Lint("not-exact", f"{name}() depends on when a row comes, or on chance")
 
 
 def late_rows(scan: Scan) -> str:

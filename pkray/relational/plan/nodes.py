@@ -349,6 +349,7 @@ class TemporalJoin(_TwoInputs):
 
     Attributes:
         kind: inner or left.
+        left_time: None: that at which the left row is handled.
         right_time: the column by which the right side's rows are versions; None: a lookup join,
             with the right side as it is when the left row is handled.
     """
@@ -357,7 +358,7 @@ class TemporalJoin(_TwoInputs):
     left_keys: tuple[str, ...]
     right_keys: tuple[str, ...]
     right_names: tuple[str, ...]
-    left_time: str
+    left_time: str | None
     right_time: str | None
     condition: Expression = TRUE
 

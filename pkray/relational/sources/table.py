@@ -23,6 +23,7 @@ from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
 from pkray.scan.conditions import Statistics
 from pkray.scan.snapshot_selector import names_changes
 from pkray.scan.view import SnapshotView
+from pkray.schema.computed_columns import Column, all_columns
 from pkray.table.table import Table
 
 _STARTUP = "scan.startup.mode"
@@ -86,11 +87,16 @@ class TableSource(Source):
 
     @cached_property
     def fields(self) -> Fields:
-        """Give all its columns."""
+        """Give all its stored columns."""
         time = self.watermark.column if self.watermark else None
         return Fields(
             tuple(Field(each.name, each.type, each.name == time) for each in self.schema.fields)
         )
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """List the columns as queries read them, with those that are computed of `fields`."""
+        return all_columns(self.schema.fields, self.schema.options)
 
     @property
     def reads_changes(self) -> bool:

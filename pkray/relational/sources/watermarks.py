@@ -8,9 +8,12 @@ from typing import TypeAlias
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.expressions import ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.sources.computed import fields_of, of_row
 from pkray.relational.sources.source import Watermark
+from pkray.relational.sql.parser import parse_expression
+from pkray.relational.sql.places import nearest
+from pkray.schema.computed_columns import SPARK, Column, ComputedColumn, all_columns
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import TIMESTAMPS
 
@@ -40,26 +43,34 @@ ROWTIME = "schema.watermark.0.rowtime"
 EXPRESSION = "schema.watermark.0.strategy.expr"
 TYPE = "schema.watermark.0.strategy.data-type"
 WATERMARK_OPTIONS = (ROWTIME, EXPRESSION, TYPE)
+OUR_OPTIONS = tuple(f"pkray.{each}" for each in WATERMARK_OPTIONS)
 
 
-def watermark_options(fields: Fields, column: str, expression: str | None) -> dict[str, str]:
+def watermark_options(
+    columns: Sequence[Column], column: str, expression: str | None
+) -> dict[str, str]:
     """Write a watermark as a table's options, under Paimon's keys.
 
     Args:
+        columns: of the table. If the watermark reads one that Flink cannot, ``pkray.`` is before
+            the keys.
         expression: as of `watermark`.
     """
-    found = watermark(fields, column, expression)
+    found = watermark(fields_of(columns), column, expression)
     kind = str(found.expression.type.with_nullable(True))
-    return {ROWTIME: column, EXPRESSION: found.text, TYPE: kind}
+    read = {column, *found.expression.columns()}
+    is_ours = any(
+        isinstance(each, ComputedColumn) and each.prefix == SPARK and each.name in read
+        for each in columns
+    )
+    values = (column, found.text, kind)
+    return dict(zip(OUR_OPTIONS if is_ours else WATERMARK_OPTIONS, values, strict=True))
 
 
 def options_of(schema: TableSchema, column: str, delay: str | None) -> dict[str, str]:
     """Write the watermark of a table as its options; as of ``table.alter.set_watermark``."""
-    return watermark_options(_fields(schema), column, delayed(column, delay))
-
-
-def _fields(schema: TableSchema) -> Fields:
-    return Fields(tuple(Field(each.name, each.type) for each in schema.fields))
+    columns = all_columns(schema.fields, schema.options)
+    return watermark_options(columns, column, delayed(column, delay))
 
 
 def delayed(column: str, delay: str | None) -> str | None:
@@ -80,7 +91,8 @@ def declared_watermark(schema: TableSchema) -> Watermark | None:
     core = schema.core
     if core.watermark_column is None:
         return None
-    return watermark(_fields(schema), core.watermark_column, core.watermark_expression)
+    fields = fields_of(all_columns(schema.fields, schema.options))
+    return watermark(fields, core.watermark_column, core.watermark_expression)
 
 
 def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
@@ -93,28 +105,11 @@ def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
     Raises:
         QueryError: no such column, none of a time type, or an expression of another type.
     """
-    from sqlglot import exp
-
-    from pkray.relational.sql.expressions.expressions import ExpressionBinder
-    from pkray.relational.sql.parser import parse_expression
-    from pkray.relational.sql.places import nearest
-
-    def find(name: str) -> Expression:
-        if name not in fields:
-            raise QueryError(f"no column is called {name!r}{nearest(name, fields.names)}")
-        return ColumnRef(fields[name].type, name)
-
-    class Scope:
-        def column(self, parts: tuple[str, ...], node: exp.Expression) -> Expression:
-            return find(".".join(parts))
-
-    class Names:
-        dialect = Dialect.FLINK
-
-        def udf(self, name: str) -> None:
-            return None
-
-    time = find(column)
+    if column not in fields:
+        raise QueryError(
+            f"no column is called {column!r}{nearest(column, fields.names)}", column_name=column
+        )
+    time = fields[column]
     if time.type.root not in TIMESTAMPS:
         raise QueryError(
             f"watermarks follow a TIMESTAMP or TIMESTAMP_LTZ column: {column} is {time.type}",
@@ -122,7 +117,7 @@ def watermark(fields: Fields, column: str, text: str | None) -> Watermark:
         )
     written = text or column
     tree = parse_expression(written, Dialect.FLINK)
-    bound = ExpressionBinder(Names(), Scope()).bind(tree)  # type: ignore[arg-type] # no tables here
+    bound = of_row(tree, fields, Dialect.FLINK)
     if bound.type.root != time.type.root:
         raise QueryError(
             f"the watermark {written!r} is {bound.type}: it has to be {time.type}, as {column} is"

@@ -147,6 +147,7 @@ def _temporaljoin(node: TemporalJoin, writer: Writer) -> str:
             Join(node.left, node.right, kind, node.left_keys, node.right_keys, node.right_names),
             writer,
         )
+    assert node.left_time is not None, "versions are of a time"
     left, right, pairs = writer.name(node.left), _right(node, writer), _keys(node)
     row = f"struct({names_of(node.left.fields.names)})"
     version = f"struct({names_of(node.right_names)})"

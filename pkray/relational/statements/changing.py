@@ -16,14 +16,14 @@ from pkray.relational.api import composing, syntax
 from pkray.relational.api.syntax import aliased, column, identifier, star
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.casts.casting import can_cast
-from pkray.relational.functions.coercion import cast_to
+from pkray.relational.functions.casts.assignment import assigned
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
 from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.definitions import constants
-from pkray.schema.types import STRINGS, DataType
+from pkray.schema.computed_columns import computed_columns
+from pkray.schema.types import DataType
 from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from pkray.table.table import Table
 
 _KIND = "_row_kind"
-_NUMBERS = ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "FLOAT", "DOUBLE")
-_TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 
 class BoundInsert:
@@ -297,7 +295,13 @@ def _targets(
 
 
 def _check_columns(table: Table, names: Sequence[str]) -> None:
+    computed = {each.name for each in computed_columns(table.schema.fields, table.options)}
     for name in names:
+        if name in computed:
+            raise QueryError(
+                f"column {name} of {table.name} is computed: it is read, not written; leave it out",
+                column_name=name,
+            )
         if name not in table.schema.names:
             raise QueryError(
                 f"table {table.name} has no column {name!r}{nearest(name, table.schema.names)}",
@@ -347,7 +351,7 @@ def _assigned(plan: Node, table: Table, targets: Sequence[str]) -> Node:
         kind = table.schema.field(target).type
         value: Expression = Literal(kind.with_nullable(True), None)
         if not _is_null(plan, field.name):
-            value = _stored(ColumnRef(field.type, field.name), kind, target)
+            value = assigned(ColumnRef(field.type, field.name), kind, target)
         columns.append((target, value))
     return Project(plan, tuple(columns))
 
@@ -377,30 +381,6 @@ def _is_null(plan: Node, name: str) -> bool:
     if isinstance(value, ColumnRef):
         return _is_null(plan.input, value.name)
     return isinstance(value, Literal) and value.value is None
-
-
-def _stored(value: Expression, kind: DataType, target: str) -> Expression:
-    """Cast a value to a column's type, by the rules of assignment."""
-    source = value.type
-    if source.with_nullable(True) == kind.with_nullable(True):
-        return value
-    if not can_cast(source, kind) or not _is_assignable(source.root, kind.root):
-        raise QueryError(
-            f"column {target!r} is {kind.with_nullable(True)}: it does not take "
-            f"{source.with_nullable(True)}; write a CAST",
-            column_name=target,
-        )
-    return cast_to(value, kind.with_nullable(source.nullable))
-
-
-def _is_assignable(source: str, target: str) -> bool:
-    if source == target or target in STRINGS:
-        return True
-    if source in STRINGS:
-        return False
-    return any(source in kinds and target in kinds for kinds in (_NUMBERS, _TIMES)) or (
-        source.endswith(("BINARY", "BYTES")) and target.endswith(("BINARY", "BYTES"))
-    )
 
 
 def _written(table: Table, batches: Iterator[pa.RecordBatch], *, deletes: bool) -> pa.Table:

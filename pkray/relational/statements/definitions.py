@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,7 +21,8 @@ from pkray.relational.api import syntax
 from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.functions.casts.assignment import assigned
+from pkray.relational.sources.computed import PREFIXES, bound
 from pkray.relational.sources.watermarks import (
     EXPRESSION,
     ROWTIME,
@@ -34,8 +36,18 @@ from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.listing import function_rows
 from pkray.relational.statements.settings import OTHER_NAMES, SETTINGS, checked_setting
 from pkray.relational.statements.views import create_view, drop_view
-from pkray.schema.changes import AddColumn, SchemaChange
-from pkray.schema.types import DataType
+from pkray.schema.changes import AddColumn, AddComputedColumn, SchemaChange
+from pkray.schema.column_checks import check_names
+from pkray.schema.computed_columns import (
+    FLINK,
+    Column,
+    ComputedColumn,
+    all_columns,
+    with_columns,
+    without_columns,
+)
+from pkray.schema.types import DataField, DataType
+from pkray.table.maintenance.alter import watermark_changes
 
 if TYPE_CHECKING:
     from pkray.relational.catalog import Catalog
@@ -59,15 +71,29 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
         if asked.columns:
             raise QueryError(f"table {name} is created AS a query: leave its columns out")
         fields = BoundQuery(asked.tree, catalog.session.environment(dialect)).fields
+        written: list[Column] = [
+            DataField(place, each.name, each.type) for place, each in enumerate(fields)
+        ]
     else:
-        fields = Fields(tuple(Field(each.name, each.type) for each in asked.columns))
-    _check_there(name, (*keys, *partitions), fields)
+        written = [_column(place, each, dialect) for place, each in enumerate(asked.columns)]
+    columns = all_columns(written, options)
+    stored = [each for each in columns if isinstance(each, DataField)]
+    _check_there(name, (*keys, *partitions), columns)
+    if len(columns) > len(stored):
+        check_names([each.name for each in columns])
+        trees = {each.name: each.tree for each in asked.columns if each.tree is not None}
+        columns = [
+            _typed(each, columns, trees[each.name])
+            if isinstance(each, ComputedColumn) and each.name in trees
+            else each
+            for each in columns
+        ]
+        options = with_columns(options, columns)
     if asked.watermark is not None:
-        options |= watermark_options(fields, *asked.watermark)
-    comments = {each.name: each.comment for each in asked.columns if each.comment}
+        options |= watermark_options(columns, *asked.watermark)
     table = catalog.create_table(
         name,
-        [(each.name, each.type) for each in fields],
+        [(each.name, each.type) for each in stored],
         keys,
         partitions,
         options,
@@ -75,9 +101,37 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
         if_not_exists=asked.if_not_exists,
     )
     described = {field.name: field.description for field in table.schema.fields}
-    for column, comment in comments.items():
-        if described.get(column) is None:
-            table.alter.comment_column(column, comment)
+    for field in stored:
+        if field.description and described.get(field.name) is None:
+            table.alter.comment_column(field.name, field.description)
+
+
+def _column(place: int, said_: said.ColumnDefinition, dialect: Dialect) -> Column:
+    if said_.expression is not None:
+        kind = None if said_.type is None else str(said_.type)
+        prefix = PREFIXES[dialect]
+        return ComputedColumn(said_.name, said_.expression, kind, said_.comment, prefix)
+    assert said_.type is not None, "only computed columns have none"
+    return DataField(place, said_.name, said_.type, said_.comment)
+
+
+def _typed(column: ComputedColumn, columns: Sequence[Column], tree: exp.Expr) -> ComputedColumn:
+    """Check the expression of a computed column, and give the column its type."""
+    value = bound(tree, columns, column)
+    if column.type is None:
+        return replace(column, type=str(value.type))
+    asked = DataType.parse(column.type)
+    as_asked = assigned(value, asked, column.name)
+    if value.type.nullable and not asked.nullable:
+        raise QueryError(
+            f"column {column.name} is NOT NULL, and its expression may be NULL: leave NOT NULL "
+            "out, or write COALESCE",
+            column_name=column.name,
+        )
+    if column.prefix == FLINK and as_asked != value:  # whose columns have their expression's type
+        cast = f"CAST({column.expression} AS {asked.with_nullable(True)})"
+        return replace(column, expression=cast, type=str(as_asked.type))
+    return column
 
 
 def _create_like(
@@ -134,23 +188,30 @@ def _partitions(asked: said.CreateTable, option: str | None) -> tuple[str, ...]:
     return asked.partition_by or tuple(part.strip() for part in (option or "").split(",") if part)
 
 
-def _check_there(name: str, wanted: Sequence[str], fields: Fields) -> None:
-    for column in wanted:
-        if column not in fields:
+def _check_there(name: str, keys: Sequence[str], columns: Sequence[Column]) -> None:
+    """Check that the columns of a key or a partition are there, and stored."""
+    known = {each.name: each for each in columns}
+    for column in keys:
+        if column not in known:
             raise QueryError(
-                f"table {name} has no column {column!r}{nearest(column, fields.names)}",
+                f"table {name} has no column {column!r}{nearest(column, known)}",
+                column_name=column,
+            )
+        if isinstance(known[column], ComputedColumn):
+            raise QueryError(
+                f"column {column} of {name} is computed: keys and partitions are of stored columns",
                 column_name=column,
             )
 
 
-def alter_table(catalog: Catalog, asked: said.AlterTable) -> None:
+def alter_table(catalog: Catalog, asked: said.AlterTable, dialect: Dialect) -> None:
     """Change a table as ALTER TABLE says."""
     name = catalog.session.full_name(asked.name)
     table = catalog.load_table(name)
     values: Any = asked.values
     match asked.action:
         case "add":
-            table.alter.apply([_added(each) for each in values])
+            table.alter.apply(_added(table, values, dialect))
         case "drop":
             for column in values:
                 table.alter.drop_column(column)
@@ -178,18 +239,33 @@ def alter_table(catalog: Catalog, asked: said.AlterTable) -> None:
             _change_watermark(table, values)
 
 
-def _added(column: said.ColumnDefinition) -> SchemaChange:
-    if not column.type.nullable:
-        raise QueryError(
-            f"column {column.name} cannot be added as NOT NULL: rows that are there have no value"
-        )
-    after = column.place[0] if isinstance(column.place, tuple) else None
-    return AddColumn(column.name, column.type, column.comment, column.place == "FIRST", after)
+def _added(
+    table: Table, written: Sequence[said.ColumnDefinition], dialect: Dialect
+) -> list[SchemaChange]:
+    """Make the changes that add columns; those that are computed come last."""
+    columns = all_columns(table.schema.fields, table.options)
+    added = [_column(len(columns) + place, each, dialect) for place, each in enumerate(written)]
+    columns += added
+    stored: list[SchemaChange] = []
+    computed: list[SchemaChange] = []
+    for each, column in zip(written, added, strict=True):
+        after = each.place[0] if isinstance(each.place, tuple) else None
+        place = each.place == "FIRST", after
+        if isinstance(column, ComputedColumn):
+            assert each.tree is not None, "its syntax is there with its text"
+            computed.append(AddComputedColumn(_typed(column, columns, each.tree), *place))
+            continue
+        if not column.type.nullable:
+            raise QueryError(
+                f"column {each.name} cannot be added as NOT NULL: rows that are there have no value"
+            )
+        stored.append(AddColumn(each.name, column.type, each.comment, *place))
+    return [*stored, *computed]
 
 
 def _change_watermark(table: Table, values: tuple[str, ...]) -> None:
     if values:
-        table.alter.set_options(options_of(table.schema, *values))
+        table.alter.apply(watermark_changes(table.schema, options_of(table.schema, *values)))
     else:
         table.alter.drop_watermark()
 
@@ -323,7 +399,8 @@ def show(catalog: Catalog, asked: said.Show, dialect: Dialect) -> pa.Table:
         return _partitions_of(catalog, name, asked)
     table = catalog.load_table(name)
     if asked.what == "columns":
-        return _names("column", list(table.schema.names), asked.like)
+        columns = all_columns(table.schema.fields, table.options)
+        return _names("column", [each.name for each in columns], asked.like)
     if asked.what == "options":
         return _pairs(table.options)
     return pa.table({"statement": [create_statement(table, dialect)]})
@@ -371,11 +448,11 @@ def create_statement(table: Table, dialect: Dialect) -> str:
     """Write the statement that makes a table like this one."""
     schema = table.schema
     flink = dialect is Dialect.FLINK
-    lines = [
-        f"  {_defined(each.name, each.type, each.description, dialect)}" for each in schema.fields
-    ]
     options = dict(table.options)
-    mark = {key: options.pop(key, None) for key in WATERMARK_OPTIONS}
+    mark = {key: options.pop(f"pkray.{key}", options.pop(key, None)) for key in WATERMARK_OPTIONS}
+    columns = all_columns(schema.fields, options)
+    lines = [f"  {_defined(each, dialect)}" for each in columns if _is_written(each, dialect)]
+    options = without_columns(options, [each for each in columns if _is_written(each, dialect)])
     time = mark[ROWTIME]
     if time:
         lines.append(f"  WATERMARK FOR {quoted(time)} AS {mark[EXPRESSION] or time}")
@@ -399,14 +476,30 @@ def create_statement(table: Table, dialect: Dialect) -> str:
     return "\n".join(parts)
 
 
-def _defined(name: str, kind: DataType, comment: str | None, dialect: Dialect) -> str:
-    written = syntax.type_syntax(kind).sql(dialect=DIALECTS[dialect])
+def _is_written(column: Column, dialect: Dialect) -> bool:
+    """Whether a column stands in the statement; one of the other dialect stays in the options."""
+    if isinstance(column, DataField):
+        return True
+    return column.prefix == PREFIXES[dialect] and column.expression is not None
+
+
+def _defined(column: Column, dialect: Dialect) -> str:
+    comment = column.description if isinstance(column, DataField) else column.comment
+    said_ = f" COMMENT {_text(comment, dialect)}" if comment else ""
+    if isinstance(column, ComputedColumn) and (dialect is Dialect.FLINK or column.type is None):
+        return f"{quoted(column.name)} AS {column.expression}{said_}"
+    if isinstance(column, ComputedColumn):
+        kind = DataType.parse(column.type or "").with_nullable(True)
+        generated = f"GENERATED ALWAYS AS ({column.expression})"
+        return f"{quoted(column.name)} {_type(kind, dialect)} {generated}{said_}"
+    null = "" if column.type.nullable else " NOT NULL"
+    return f"{quoted(column.name)} {_type(column.type, dialect)}{null}{said_}"
+
+
+def _type(kind: DataType, dialect: Dialect) -> str:
     if dialect is Dialect.FLINK:
-        written = str(kind.with_nullable(True))
-    null = "" if kind.nullable else " NOT NULL"
-    return f"{quoted(name)} {written}{null}" + (
-        f" COMMENT {_text(comment, dialect)}" if comment else ""
-    )
+        return str(kind.with_nullable(True))
+    return str(syntax.type_syntax(kind).sql(dialect=DIALECTS[dialect]))
 
 
 def _text(value: str, dialect: Dialect) -> str:

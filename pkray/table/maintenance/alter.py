@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from pkray.arguments.facade import Comment, Options, checked_class
 from pkray.clock import now_millis
@@ -30,8 +30,8 @@ from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import NamedType
 from pkray.storage.object_store import ObjectStore
 
-WATERMARK = "schema.watermark.0."
-"""How the options begin that declare a watermark."""
+WATERMARK = ("schema.watermark.0.", "pkray.schema.watermark.0.")
+"""How the options begin that declare a watermark: the second, of one that Flink cannot read."""
 _MERGES = 10
 """Tries to add columns; each that fails, another process has changed the table."""
 
@@ -78,11 +78,12 @@ class Alter:
         return self.apply([AddColumn(name, type, comment, first, after)])
 
     def drop_column(self, name: ColumnName) -> TableSchema:
-        """Drop a column; not one of a key, nor one that options name."""
+        """Drop a column; not one of a key, nor one that options or computed columns name."""
         return self.apply([DropColumn(name)])
 
     def rename_column(self, name: ColumnName, new_name: FieldName) -> TableSchema:
-        """Rename a column; options that name it follow. Not one of the partition."""
+        """Rename a column; options that name it follow. Not one of the partition, nor one that
+        computed columns read."""
         return self.apply([RenameColumn(name, new_name)])
 
     def change_type(self, name: ColumnName, type: NamedType) -> TableSchema:
@@ -170,3 +171,9 @@ class Alter:
         )
         self._changed(schema)
         return schema
+
+
+def watermark_changes(schema: TableSchema, options: Mapping[str, str]) -> list[SchemaChange]:
+    """Declare a watermark, as options say it, in place of the one that is there."""
+    old = [key for key in schema.options if key.startswith(WATERMARK) and key not in options]
+    return [*([UnsetOptions(old)] if old else []), SetOptions(options)]

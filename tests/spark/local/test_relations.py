@@ -181,3 +181,21 @@ def test_changes_and_system_tables_are_read_by_executors(spark, catalog, monkeyp
     monkeypatch.setattr(TableSource, "batches", refused)
     monkeypatch.setattr(SystemSource, "batches", refused)
     assert [catalog.sql(query).to_arrow(engine="spark") for query in queries] == expected
+
+
+def test_computed_columns_of_tables_come_from_spark_too(spark, catalog) -> None:
+    catalog.sql(
+        "CREATE TABLE shop.timed (id INT NOT NULL, x STRING, ts AS TO_TIMESTAMP(x), twice AS id * "
+        "2, WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, PRIMARY KEY (id) NOT ENFORCED)",
+        dialect="flink",
+    )
+    rows = [{"id": i, "x": f"2024-01-01 00:00:{i:02}"} for i in range(20)]
+    catalog.load_table("shop.timed").upsert(rows)
+    windows = catalog.sql(
+        "SELECT window_start, SUM(twice) AS n FROM TABLE(TUMBLE(TABLE shop.timed, DESCRIPTOR(ts), "
+        "INTERVAL '10' SECOND)) WHERE twice > 4 GROUP BY window_start, window_end",
+    )
+    whole = catalog.load_table("shop.timed").relation()
+    for relation in (windows, whole):
+        ours = relation.to_arrow().sort_by(relation.columns[0])
+        assert relation.to_arrow(engine="spark").sort_by(relation.columns[0]).equals(ours)

@@ -124,7 +124,7 @@ def _less(node: Node, rows: Node) -> Node:
 def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> Node:
     """Leave the rows of an input that no longer wait."""
     match node:
-        case TemporalJoin(left_time=column) if index == 0:
+        case TemporalJoin(left_time=str() as column) if index == 0:
             return _until(rows, column, watermark)
         case Deduplicate(order_by=str() as column, keep_first=True) if not is_windowed(node):
             return _until(rows, column, watermark)

@@ -19,6 +19,7 @@ from pkray.relational.continuous.feeds.feeds import (
     TableFeed,
     scans_of,
 )
+from pkray.relational.continuous.operator import asks_time_or_chance
 from pkray.relational.continuous.outlets.result_history import (
     EPOCH,
     WATERMARKS,
@@ -33,6 +34,7 @@ from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
     Exchange,
+    Filter,
     Hint,
     Limit,
     Node,
@@ -354,6 +356,8 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "rows and versions that come late to a temporal join meet what is left"
                 if isinstance(scan := _source_of(node.right), Scan):
                     yield f"a temporal join met versions that {scan.source.name} no longer has"
+            case Project() | Filter() if asks_time_or_chance(node):
+                yield "the time of day, or chance, is asked for when a row comes"
             case Limit(input=below) if not isinstance(below, Sort):
                 yield "LIMIT without ORDER BY takes rows by arrival"
             case Deduplicate(order_by=None):

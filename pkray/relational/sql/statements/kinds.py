@@ -25,13 +25,17 @@ class ColumnDefinition:
     """A column of CREATE TABLE or ALTER TABLE.
 
     Attributes:
+        type: None: that of its expression.
+        expression: of a computed column, as it is written; `tree` is it as syntax.
         place: ``FIRST``, or the column that it comes after; None: at the end.
     """
 
     name: str
-    type: DataType
+    type: DataType | None
     comment: str | None = None
     place: str | tuple[str] | None = None
+    expression: str | None = None
+    tree: exp.Expr | None = None
 
 
 @dataclass(frozen=True)

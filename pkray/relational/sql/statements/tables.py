@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -111,35 +112,60 @@ def _watermark(cursor: Cursor) -> tuple[str, str]:
 def _column(cursor: Cursor) -> tuple[ColumnDefinition, bool]:
     name = cursor.identifier("a column")
     if cursor.word() == "AS":
-        raise UnsupportedError(
-            f"column {name} is computed, which tables have not: compute it in a view",
-            **cursor.place(),
-        )
+        return _computed(cursor, name), False
     kind = _type(cursor)
-    comment, place, is_key = None, None, False
+    found = ColumnDefinition(name, kind)
+    is_key = False
     while cursor.word() not in (",", ")", ";", ""):
         if cursor.take("NOT", "NULL"):
-            kind = kind.with_nullable(False)
+            found = replace(found, type=kind.with_nullable(False))
         elif cursor.take("NULL"):
-            kind = kind.with_nullable(True)
+            found = replace(found, type=kind.with_nullable(True))
         elif cursor.take("COMMENT"):
-            comment = cursor.string("a comment")
+            found = replace(found, comment=cursor.string("a comment"))
         elif cursor.take("PRIMARY", "KEY"):
             is_key = True
             cursor.take("NOT", "ENFORCED")
+        elif cursor.take("GENERATED"):
+            text, tree = _generated(cursor)
+            found = replace(found, expression=text, tree=tree)
         elif cursor.take("FIRST"):
-            place = "FIRST"
+            found = replace(found, place="FIRST")
         elif cursor.take("AFTER"):
-            return ColumnDefinition(name, kind, comment, (cursor.identifier("a column"),)), is_key
+            return replace(found, place=(cursor.identifier("a column"),)), is_key
         else:
             raise cursor.unexpected(f"NOT NULL, COMMENT, ',' or ')' is expected after {name}")
-    return ColumnDefinition(name, kind, comment, place), is_key
+    return found, is_key
+
+
+def _computed(cursor: Cursor, name: str) -> ColumnDefinition:
+    """Read ``AS expression [COMMENT 'text'] [FIRST | AFTER column]``."""
+    cursor.expect("AS")
+    written = cursor.until(",", ")", ";", "COMMENT", "FIRST", "AFTER")
+    tree = parse_expression(written, cursor.dialect)
+    found = ColumnDefinition(name, None, expression=written.strip(), tree=tree)
+    if cursor.take("COMMENT"):
+        found = replace(found, comment=cursor.string("a comment"))
+    if cursor.take("FIRST"):
+        return replace(found, place="FIRST")
+    if cursor.take("AFTER"):
+        return replace(found, place=(cursor.identifier("a column"),))
+    return found
+
+
+def _generated(cursor: Cursor) -> tuple[str, exp.Expr]:
+    """Read what comes after GENERATED: ``ALWAYS AS (expression)``."""
+    cursor.expect("ALWAYS", "AS")
+    cursor.expect("(")
+    written = cursor.until(";")
+    cursor.expect(")")
+    return written.strip(), parse_expression(written, cursor.dialect)
 
 
 def _type(cursor: Cursor) -> DataType:
     where = cursor.place()
     stops = ("NOT", "NULL", "COMMENT", "PRIMARY", "FIRST", "AFTER", "DEFAULT", "METADATA")
-    text = cursor.until(",", ")", ";", *stops, is_type=True).strip()
+    text = cursor.until(",", ")", ";", "GENERATED", *stops, is_type=True).strip()
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
     if _levels(text) > MAX_LEVELS:
         raise QueryError(

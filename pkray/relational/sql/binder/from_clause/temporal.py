@@ -6,8 +6,11 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds, is_now
 from pkray.relational.plan.expressions import ColumnRef
-from pkray.relational.plan.nodes import Hint, JoinKind, Node, Scan, TemporalJoin
+from pkray.relational.plan.nodes import Hint, JoinKind, Node, TemporalJoin
+from pkray.relational.sources.scans import scan_of
+from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, FromBase
 from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
@@ -62,6 +65,8 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
         bind_on(clause, builder, whole, on, JoinKind.LEFT, item)
     _check_versions(clause, item.node, builder, table)
     joined = builder.join(kind)
+    # Of rows that may be taken back, the time of arrival is not told twice alike: it is not read.
+    is_told_once = change_kinds(joined.left) == INSERT or not is_now(joined.left, time.name)
     clause.rows.node = TemporalJoin(
         joined.left,
         joined.right,
@@ -69,7 +74,7 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
         joined.left_keys,
         joined.right_keys,
         joined.right_names,
-        time.name,
+        time.name if is_told_once else None,
         right_time,
         joined.condition,
     )
@@ -91,7 +96,9 @@ def _version_time(clause: FromBase, time: ColumnRef, right: Node, table: exp.Tab
                 f"{table.name} has no versions: declare WATERMARK FOR one of its columns",
                 **position(table),
             )
-    elif clause.dialect is Dialect.FLINK:
+    elif clause.dialect is Dialect.FLINK and not (
+        is_now(clause.rows.node, time.name) and _is_kept(right)
+    ):
         raise UnsupportedError(
             "a temporal join by processing time is not supported: join by an event time, or "
             "write a lookup join in the spark dialect",
@@ -100,16 +107,26 @@ def _version_time(clause: FromBase, time: ColumnRef, right: Node, table: exp.Tab
     return None
 
 
+def _below_hints(node: Node) -> Node:
+    while isinstance(node, Hint):
+        node = node.input
+    return node
+
+
+def _is_kept(node: Node) -> bool:
+    """Whether rows are a table's, which has them as they are when a row is handled."""
+    scan = scan_of(_below_hints(node))
+    return scan is not None and isinstance(scan.source, TableSource)
+
+
 def _check_versions(clause: FromBase, right: Node, builder: JoinBuilder, table: exp.Table) -> None:
-    scan = right
-    while isinstance(scan, Hint):
-        scan = scan.input
+    scan = scan_of(_below_hints(right))
     if not builder.left_keys:
         raise QueryError(
             "a join FOR SYSTEM_TIME AS OF needs an equality with the table's key in ON",
             **position(table),
         )
-    if isinstance(scan, Scan):
+    if scan is not None:
         key = scan.source.primary_key
         if not key:
             raise QueryError(

@@ -1,0 +1,36 @@
+"""Scans of tables, below what queries compute of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
+from pkray.relational.sources.table import TableSource
+
+
+def scan_of(node: Node) -> Scan | None:
+    """Find the scan of a source all of whose columns a node gives, the computed ones included; None
+    where the node gives others, in another order or with another watermark.
+    """
+    below, time = node, None
+    if isinstance(node, WatermarkAssign):
+        below, time = node.input, node.time
+    passed = True
+    if type(below) is Project:
+        passed = all(value.name == name for name, value in _references(below))
+        below = below.input
+    if not isinstance(below, Scan):
+        return None
+    source = below.source
+    if not isinstance(source, TableSource):
+        return below if below is node else None
+    is_declared = time is None or (
+        source.watermark is None and time == source.schema.core.watermark_column
+    )
+    names = tuple(each.name for each in source.columns)
+    return below if passed and is_declared and names == node.fields.names else None
+
+
+def _references(node: Project) -> Iterator[tuple[str, ColumnRef]]:
+    return ((name, value) for name, value in node.columns if isinstance(value, ColumnRef))
