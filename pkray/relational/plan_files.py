@@ -53,9 +53,14 @@ def _source(
 ) -> Source:
     node = names.relation(tuple(name.split(".")), options, at)
     scan = scan_of(node)
-    if scan is None or (scan is not node and not scan.source.name.endswith(name)):
+    if scan is None or (scan is not node and scan.source.name != _full_name(names, name)):
         raise QueryError(f"{name} is a view now, not a table: compile the plan again", table=name)
     return scan.source
+
+
+def _full_name(names: Environment, name: str) -> str:
+    parts = tuple(name.split("."))
+    return name if names.session is None else names.session.full_name(parts, names.database)
 
 
 def write_plan(document: Mapping[str, Any], path: str, *, overwrite: bool) -> None:

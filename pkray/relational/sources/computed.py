@@ -122,13 +122,15 @@ def _value(column: ComputedColumn, columns: Sequence[Column]) -> Expression:
             "name the other columns in the query, or drop this one"
         )
         failure = Call(STRING, "raise_error", (text_literal(message),))
-        kind = _declared_type(column)
-        return failure if kind is None else Cast(kind.with_nullable(True), failure)
+        kind = declared_type(column)
+        if kind is None or kind.is_nested:
+            return failure
+        return Cast(kind.with_nullable(True), failure)
 
 
-def _declared_type(column: ComputedColumn) -> DataType | None:
+def declared_type(column: ComputedColumn) -> DataType | None:
+    """Read the type that a column says; None where it says none that columns have."""
     try:
-        kind = DataType.parse(column.type or "")
+        return DataType.parse(column.type or "")
     except (SchemaError, UnsupportedError):
         return None
-    return None if kind.is_nested else kind

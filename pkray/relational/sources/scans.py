@@ -29,7 +29,10 @@ def scan_of(node: Node) -> Scan | None:
         source.watermark is None and time == source.schema.core.watermark_column
     )
     names = tuple(each.name for each in source.columns)
-    return below if passed and is_declared and names == node.fields.names else None
+    has_computed = len(names) > len(source.fields)
+    if not passed or not is_declared or (below is not node and not has_computed):
+        return None
+    return below if names == node.fields.names else None
 
 
 def _references(node: Project) -> Iterator[tuple[str, ColumnRef]]:

@@ -22,7 +22,7 @@ from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.assignment import assigned
-from pkray.relational.sources.computed import PREFIXES, bound
+from pkray.relational.sources.computed import PREFIXES, bound, declared_type
 from pkray.relational.sources.watermarks import (
     EXPRESSION,
     ROWTIME,
@@ -480,7 +480,8 @@ def _is_written(column: Column, dialect: Dialect) -> bool:
     """Whether a column stands in the statement; one of the other dialect stays in the options."""
     if isinstance(column, DataField):
         return True
-    return column.prefix == PREFIXES[dialect] and column.expression is not None
+    has_type = column.type is None or declared_type(column) is not None
+    return column.prefix == PREFIXES[dialect] and column.expression is not None and has_type
 
 
 def _defined(column: Column, dialect: Dialect) -> str:

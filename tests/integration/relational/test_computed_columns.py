@@ -409,3 +409,26 @@ def test_reads_of_the_past_have_the_columns_of_then(catalog, clicks):
     then = catalog.sql(f"SELECT * FROM shop.clicks VERSION AS OF {snapshot}")
     assert then.columns == ["id", "x", "pt", "price", "ts", "twice"]
     assert table.relation().columns == [*then.columns, "y", "z"]
+
+
+def test_options_of_reads_go_to_the_table_below(catalog, clicks, dialect):
+    put(clicks, (1, 1, 5))
+    put(clicks, (2, 2, 6))
+    hinted = catalog.sql(
+        "SELECT id, twice FROM shop.clicks /*+ OPTIONS('scan.snapshot-id' = '1') */",
+        dialect=dialect,
+    )
+    assert rows(hinted) == [(1, 10)]
+    by_method = clicks.relation().hint("OPTIONS", {"scan.snapshot-id": "1"})
+    assert rows(by_method.select("id", "twice")) == [(1, 10)]
+
+
+def test_views_read_computed_columns(catalog, clicks, dialect):
+    catalog.sql("CREATE VIEW shop.seen AS SELECT *, id + 1 AS next FROM shop.clicks")
+    put(clicks, (1, 1, 5))
+    assert rows(catalog.sql("SELECT twice, next FROM shop.seen", dialect=dialect)) == [(10, 2)]
+
+
+def test_rows_that_name_a_computed_column_do_not_add_a_stored_one(clicks):
+    with pytest.raises(SchemaError, match="twice' is there already, and computed"):
+        clicks.alter.merge_schema([{"id": 1, "twice": 3}])
