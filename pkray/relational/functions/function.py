@@ -40,6 +40,7 @@ FAMILIES = (
     "text.search",
     "text.regular_expressions",
     "text.encodings",
+    "text.charsets",
     "text.urls",
     "text.formats",
     "time.parts",

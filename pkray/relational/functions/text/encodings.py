@@ -10,16 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
-from pkray.errors import EvaluationError, QueryError, UnsupportedError
+from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.writing import write
 from pkray.relational.functions.coercion import BYTES, INT, STRING, any_nullable, cast_to
-from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.function import Family, Value, never
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.bits import digits_text
 from pkray.relational.functions.signatures import (
-    Parameter,
     bigint,
     binary,
     check_count,
@@ -28,7 +27,7 @@ from pkray.relational.functions.signatures import (
     text,
 )
 from pkray.relational.functions.text.slices import join_bytes
-from pkray.relational.functions.text.text_function import text_function
+from pkray.relational.functions.text.text_function import plainly, text_function
 from pkray.relational.functions.values import as_array, by_distinct, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
@@ -122,10 +121,11 @@ TEXT.add(
 )
 
 
-def _unhex(call: Call, values: Sequence[Value], rows: int) -> Value:
-    odd = pc.equal(pc.bit_wise_and(pc.binary_length(values[0]), 1), 1)
-    even = pc.if_else(odd, pc.binary_join_element_wise("0", values[0], ""), values[0])
-    array, starts, raw = _bytes(even, rows)
+def from_hex(texts: Value) -> Value:
+    """Read bytes in hexadecimal digits; NULL where there are others."""
+    odd = pc.equal(pc.bit_wise_and(pc.binary_length(texts), 1), 1)
+    even = pc.if_else(odd, pc.binary_join_element_wise("0", texts, ""), texts)
+    array, starts, raw = _bytes(even, 1 if isinstance(even, pa.Scalar) else len(even))
     raw = raw[: starts[-1]]
     digits = _UNHEX[raw]
     wrong = np.concatenate(([0], np.cumsum(digits == 255)))
@@ -136,7 +136,8 @@ def _unhex(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 text_function(
     "unhex", "unhex(digits STRING) -> BYTES",
-    "Read bytes in hexadecimal digits; NULL where there are others.", [text], _unhex, gives=BYTES,
+    "Read bytes in hexadecimal digits; NULL where there are others.", [text],
+    plainly(from_hex), gives=BYTES,
     nullable=True,
 )  # fmt: skip
 _BASE64 = np.frombuffer(
@@ -171,7 +172,7 @@ text_function("base64", "base64(bytes) -> STRING", "Write bytes in base 64.", [b
 def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
     bare = pc.replace_substring_regex(values[0], "[^A-Za-z0-9+/=]", "")
     bare = pc.utf8_rtrim(bare, "=")
-    array, starts, raw = _bytes(bare, rows)
+    _, starts, raw = _bytes(bare, rows)
     size = np.diff(starts)
     letters = _UNBASE64[raw[: starts[-1]]]
     wrong = np.concatenate(([0], np.cumsum(letters == 255)))
@@ -183,6 +184,15 @@ def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
             function="unbase64",
             row=row,
         )
+    return from_base64(bare)
+
+
+def from_base64(texts: Value) -> Value:
+    """Read text that is written in base 64; what else there is must be left out or counts as A."""
+    bare = pc.utf8_rtrim(texts, "=")
+    array, starts, raw = _bytes(bare, 1 if isinstance(bare, pa.Scalar) else len(bare))
+    size = np.diff(starts)
+    letters = _UNBASE64[raw[: starts[-1]]]
     blocks = (size + 3) // 4
     ends = np.concatenate(([0], np.cumsum(blocks)))
     padded = np.zeros(ends[-1] * 4, np.uint8)
@@ -192,58 +202,13 @@ def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
     stops = ends[:-1] * 3 + size * 3 // 4
     found = join_bytes(data, ends[:-1] * 3, stops, pa.binary())
     found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.binary()))
-    return found[0] if isinstance(values[0], pa.Scalar) else found
+    return found[0] if isinstance(texts, pa.Scalar) else found
 
 
 text_function(
     "unbase64", "unbase64(text) -> BYTES", "Read bytes in base 64.", [text], _unbase64,
     gives=BYTES, fallible=True,
 )  # fmt: skip
-_CHARSETS = ("UTF-8", "UTF8", "US-ASCII", "ASCII")
-
-
-def _in_charset(name: str, parameter: Parameter, gives: DataType) -> Resolver:
-    plain = takes(name, parameter, text, gives=gives)
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name.removesuffix("_text"), arguments, 2, 2)
-        charset = arguments[1]
-        if not isinstance(charset, Literal) or str(charset.value).upper() not in _CHARSETS:
-            raise UnsupportedError("text is encoded and decoded as 'UTF-8' or 'US-ASCII' only")
-        return plain(arguments, dialect)
-
-    return resolve
-
-
-def _encode(call: Call, values: Sequence[Value], rows: int) -> Value:
-    return values[0].cast(pa.binary())
-
-
-def _decode(call: Call, values: Sequence[Value], rows: int) -> Value:
-    try:
-        return values[0].cast(pa.string())
-    except pa.ArrowInvalid:
-        problem = "decode was given BYTES that are no UTF-8"
-        raise EvaluationError(problem, function="decode") from None
-
-
-TEXT.add(
-    "encode",
-    "encode(text, charset) -> BYTES",
-    "Give the bytes of text.",
-    _in_charset("encode", text, BYTES),
-    _encode,
-    fallible=False,
-)
-TEXT.add(
-    "decode_text",
-    "",
-    "Read bytes as text.",
-    _in_charset("decode_text", binary, STRING),
-    _decode,
-    spark=lambda call, arguments: f"decode({', '.join(arguments)})",
-)
-
 
 # Numbers as text
 

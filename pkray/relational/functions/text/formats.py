@@ -7,28 +7,29 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.coercion import INT, STRING, as_decimal, cast_to
+from pkray.relational.functions.coercion import (
+    DOUBLE,
+    INT,
+    STRING,
+    as_decimal,
+    cast_to,
+    is_untyped_null,
+)
 from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import check_count, text, wrong_argument
+from pkray.relational.functions.signatures import check_count, text, text_literal, wrong_argument
+from pkray.relational.functions.text.java_formats import Specifier, pieces, specifier_of
 from pkray.relational.functions.values import by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import INTEGERS, DataType
+from pkray.schema.types import DataType
 
 TEXT = Family("text")
 
 # format_string
-
-_PIECE = re.compile(
-    r"%(?:%|n|(?P<flags>[-0]*)(?P<width>\d+)?(?:\.(?P<digits>\d+))?(?P<kind>[sdfxX]))"
-)
-
-
-def _literal(value: str) -> Literal:
-    return Literal(STRING.with_nullable(False), value)
 
 
 def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -36,93 +37,45 @@ def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     form = arguments[0].value if isinstance(arguments[0], Literal) else None
     if not isinstance(form, str):
         raise UnsupportedError("the format of format_string must be a constant")
-    pieces: list[Expression] = []
-    waiting, place = list(arguments[1:]), 0
-    for found in _PIECE.finditer(form):
-        pieces.append(_literal(_plain(form, place, found.start())))
-        place = found.end()
-        if found["kind"] is None:
-            pieces.append(_literal("%" if found[0] == "%%" else "\n"))
-        elif not waiting:
-            raise QueryError(f"format_string has no value for {found[0]} of {form!r}")
-        else:
-            pieces.append(_formatted(found, waiting.pop(0), dialect))
-    pieces.append(_literal(_plain(form, place, len(form))))
-    kept = tuple(each for each in pieces if not isinstance(each, Literal) or each.value)
-    return function.resolve("concat", kept, dialect) if kept else _literal("")
+    parts: list[Expression] = []
+    for piece in pieces(form):
+        if isinstance(piece, str):
+            parts.append(text_literal(piece))
+            continue
+        specifier, place = piece
+        if place is None or not 0 <= place < len(arguments) - 1:
+            raise QueryError(f"format_string has no value for {specifier.text} of {form!r}")
+        parts.append(_formatted(specifier, arguments[place + 1]))
+    return function.resolve("concat", tuple(parts), dialect) if parts else text_literal("")
 
 
-def _plain(form: str, start: int, end: int) -> str:
-    piece = form[start:end]
-    if "%" in piece:
-        raise UnsupportedError(
-            f"format_string understands %s, %d, %f, %x, %% and %n with a width, not {piece!r}"
-        )
-    return piece
+def _formatted(specifier: Specifier, value: Expression) -> Expression:
+    """Call what writes one value; NULL of no type may stand for a number."""
+    if specifier.kind not in "sb" and is_untyped_null(value):
+        value = cast_to(value, INT if specifier.kind in "dxoc" else DOUBLE)
+    specifier.check(value.type.with_nullable(True))
+    if specifier.kind == "s":
+        value = cast_to(value, STRING)
+    kind = STRING.with_nullable(False)
+    return Call(kind, "format_value", (value, text_literal(specifier.text)))
 
 
-def _formatted(found: re.Match[str], value: Expression, dialect: Dialect) -> Expression:
-    kind, digits, width = found["kind"], found["digits"], int(found["width"] or 0)
-    zeros = "0" in found["flags"]
-    if kind in "dxX" and value.type.root not in INTEGERS:
-        raise QueryError(f"{found[0]} of format_string takes an integer, not {value.type}")
-    if kind == "f":
-        exact = DataType("DECIMAL", precision=38, scale=min(int(digits or 6), 37))
-        if value.type.root not in ("FLOAT", "DOUBLE", "DECIMAL"):
-            raise QueryError(
-                f"{found[0]} of format_string takes a FLOAT, DOUBLE or DECIMAL, not {value.type}"
-            )
-        said = _signed(value, cast_to(cast_to(value, exact), STRING), dialect)
-    elif kind in "xX":
-        said = function.resolve("hex", (value,), dialect)
-        width_of = {"TINYINT": 2, "SMALLINT": 4, "INT": 8}.get(value.type.root, 16)
-        count = Literal(INT.with_nullable(False), width_of)
-        said = function.resolve("right", (said, count), dialect)
-        said = function.resolve("lower", (said,), dialect) if kind == "x" else said
-    else:
-        said = cast_to(value, STRING)
-        if kind == "s" and digits is not None:
-            most = Literal(INT.with_nullable(False), int(digits))
-            said = function.resolve("left", (said, most), dialect)
-    if zeros and kind in "df" and width:
-        return _with_zeros(said, width, dialect)
-    missing = "null"[: int(digits)] if digits is not None else "null"
-    said = function.resolve("coalesce", (said, _literal(missing)), dialect)
-    return _wide(said, width, "rpad" if "-" in found["flags"] else "lpad", " ", dialect)
+def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
+    specifier = specifier_of(values[1].as_py())
+    root = call.arguments[0].type.root
+    missing = specifier.written(None, root)
+    if specifier.text == "%s":
+        return pc.fill_null(values[0], missing)
+    found = by_distinct(values[0], lambda each: specifier.written(each, root), pa.string(), rows)
+    return pc.fill_null(found, missing)
 
 
-def _signed(value: Expression, said: Expression, dialect: Dialect) -> Expression:
-    """Keep the sign of a number that is rounded to zero: ``-0.00``."""
-    below = function.resolve("less", (value, Literal(INT.with_nullable(False), 0)), dialect)
-    signs = function.resolve("startswith", (said, _literal("-")), dialect)
-    plain = function.resolve(
-        "if", (signs, said, function.resolve("concat", (_literal("-"), said), dialect)), dialect
-    )
-    return function.resolve("if", (below, plain, said), dialect)
-
-
-def _with_zeros(said: Expression, width: int, dialect: Dialect) -> Expression:
-    """Put zeros between the sign and the digits."""
-    minus = function.resolve("startswith", (said, _literal("-")), dialect)
-    digits = function.resolve("replace", (said, _literal("-"), _literal("")), dialect)
-    negative = function.resolve(
-        "concat", (_literal("-"), _wide(digits, width - 1, "lpad", "0", dialect)), dialect
-    )
-    chosen = function.resolve(
-        "if", (minus, negative, _wide(said, width, "lpad", "0", dialect)), dialect
-    )
-    nothing = _literal("null".rjust(width))
-    return function.resolve("coalesce", (chosen, nothing), dialect)
-
-
-def _wide(said: Expression, width: int, side: str, filling: str, dialect: Dialect) -> Expression:
-    """Fill text up to a width; longer text stays."""
-    if width < 2:
-        return said
-    size = Literal(INT.with_nullable(False), width)
-    length = function.resolve("length", (said,), dialect)
-    wide = function.resolve("greatest", (length, size), dialect)
-    return function.resolve(side, (said, wide, _literal(filling)), dialect)
+def _spark_written(call: Call, arguments: Sequence[str]) -> str:
+    specifier = specifier_of(str(getattr(call.arguments[1], "value", "")))
+    if call.arguments[0].type.root == "DECIMAL" and specifier.kind != "b":
+        raise NotImplementedError  # Spark writes no DECIMAL by %f
+    said = re.sub(r"[0-9]+\\$|<", "", specifier.text)
+    return f"format_string('{said}', {arguments[0]})"
 
 
 TEXT.add(
@@ -132,6 +85,15 @@ TEXT.add(
     _format_string,
     never,
     synonyms=("printf",),
+)
+TEXT.add(
+    "format_value",
+    "",
+    "Write a value by one specifier of a format.",
+    None,
+    _written,
+    lambda arguments: STRING.with_nullable(False),
+    _spark_written,
 )
 
 # to_char and to_number
