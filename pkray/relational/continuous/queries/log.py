@@ -231,6 +231,10 @@ class StoredLog(QueryLog):
     it there, and is not the newest run any more. So files of states that were there before, and
     that no checkpoint names then, are nobody's, and are deleted.
 
+    A run that slept while another took over and came far finds names free again: checkpoints are
+    deleted when there are newer ones, and epochs after them. So whoever creates a file looks
+    whether the checkpoint that it follows is there still, which only newer ones displace.
+
     Args:
         store: the query's folder.
         run: the name of this run.
@@ -282,6 +286,24 @@ class StoredLog(QueryLog):
     def check_not_followed(self) -> None:
         if self._store.exists(self._checkpoint_path(self._number + 1)):
             raise self._overtaken()
+        self._check_follows(self._number)
+
+    def _check_follows(self, number: int) -> None:
+        """Check that a checkpoint of this run is there: another run deletes it with its own.
+
+        Raises:
+            QueryFencedError: another run has come so far.
+            QueryDivergedError: somebody else deleted it.
+        """
+        if number < 0 or self._store.exists(self._checkpoint_path(number)):
+            return
+        if self.is_overtaken:
+            raise self._overtaken()
+        raise QueryDivergedError(
+            f"checkpoint {number} of the query in {self._store.url!r} is gone, and none has come "
+            f"after it: files of the query were deleted; {WAYS_ON}",
+            expected=number,
+        )
 
     def _overtaken(self) -> QueryFencedError:
         return QueryFencedError(
@@ -346,6 +368,7 @@ class StoredLog(QueryLog):
         path = self._epoch_path(record.number)
         record = msgspec.structs.replace(record, follows=self._number)
         if self._create(path, record):
+            self._check_follows(self._number)
             return record
         there = self._epoch(record.number)
         if there.run != self.run:
@@ -403,9 +426,14 @@ class StoredLog(QueryLog):
         return self._read(BEFORE, Checkpoint)
 
     def write_checkpoint(self, checkpoint: Checkpoint) -> None:
-        before = self._checkpoints()
-        if not self._create(self._checkpoint_path(self._number + 1), checkpoint):
+        before, path = self._checkpoints(), self._checkpoint_path(self._number + 1)
+        if not self._create(path, checkpoint):
             raise self._overtaken()
+        try:
+            self._check_follows(self._number)
+        except QueryFencedError:
+            self._store.delete(path)
+            raise
         self._number += 1
         self._clean(before, checkpoint)
 
