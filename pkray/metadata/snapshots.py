@@ -104,7 +104,7 @@ class SnapshotStore:
             known = None if fresh else self._kept.get(snapshot_id)
         if known is None:
             return self._load(snapshot_id)
-        self._hold(known)
+        metadata.get(self._key(snapshot_id))  # used lately; one that was deleted does not come back
         return known
 
     def range(self, first: int, last: int, *, fresh: bool = False) -> Iterator[Snapshot]:

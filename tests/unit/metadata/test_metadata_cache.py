@@ -79,6 +79,15 @@ def test_a_snapshot_that_is_deleted_is_forgotten_by_all_stores(store):
     assert [list(each._kept) for each in stores] == [[2], [2], [2]]
 
 
+def test_a_deleted_snapshot_that_somebody_still_has_is_not_held_again(store):
+    reader, other = SnapshotStore(store), SnapshotStore(store)
+    other.publish(snapshot(1))
+    known = reader.read(1)
+    other.delete(1)
+    assert reader.read(1) == known
+    assert held(store) == []
+
+
 def test_a_manifest_that_is_deleted_is_forgotten(store):
     store.write("manifest/a", b"")
     manifest_cache.manifests.written(store, "a", [])
