@@ -107,11 +107,13 @@ def checked(
 
 
 def refuse(call: Call, values: Sequence[Value], wrong: Value, problem: str, rows: int) -> None:
-    """Refuse the first row for which `wrong` is true, if there is one.
+    """Refuse the first row for which `wrong` is true and no argument is NULL, if there is one.
 
     Raises:
         EvaluationError: names the function, the row's arguments and `problem`.
     """
+    valid = validity(values)
+    wrong = wrong if valid is None else pc.and_(wrong, valid)
     if isinstance(wrong, pa.Scalar):
         if not wrong.as_py() or not rows:
             return
@@ -133,7 +135,12 @@ _OPERATORS = {
     "divide_truncating": "/",
     "div": "DIV",
 }
-_WRITTEN = {"parse_timestamp": "to_timestamp", "sequence_of_times": "sequence", "negative": "-"}
+_WRITTEN = {
+    "parse_timestamp": "to_timestamp",
+    "sequence_of_times": "sequence",
+    "negative": "-",
+    "elt_item": "elt",
+}
 
 
 def written(name: str, values: Sequence[str]) -> str:

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Context, Decimal
+from decimal import Context, Decimal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
+from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
+from pkray.relational.functions.aggregates.overflow import unfit_sum
 from pkray.relational.local.batches import whole
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.schema.types import INTEGERS, DataType
@@ -144,12 +146,9 @@ def _summed(call: AggregateCall, states: Sequence[pa.Array]) -> pa.Array:
 def _overflow(call: AggregateCall, total: pa.Array) -> EvaluationError:
     values = [value for value in pc.unique(total).to_pylist() if value is not None]
     worst = max(values, key=abs)
-    return EvaluationError(
-        f"{call.function} gives {worst}, which {call.type} cannot hold: "
-        "cast the column to a wider type, such as DECIMAL(38, 0)",
-        function=call.function,
-        value=worst,
-    )
+    scale = total.type.scale if pa.types.is_decimal(total.type) else 0
+    digits = int(Decimal(worst).scaleb(scale, EXACT))
+    return unfit_sum(call, digits, scale)
 
 
 def wrapped(total: pa.Array, kind: DataType) -> pa.Array:
@@ -174,14 +173,13 @@ def average(call: AggregateCall, states: Sequence[pa.Array]) -> pa.Array:
     counts = np.where(none, 1, counts)
     if call.type.root in INTEGERS:
         sums = np.asarray(pc.fill_null(total, 0))
-        quotient = np.sign(sums) * (np.abs(sums) // counts)
-        return wrapped(pa.array(quotient, mask=none), call.type)
+        return truncated_means(sums, np.where(none, 0, counts), call.type.arrow)
     sums = np.asarray(pc.fill_null(total.cast(pa.float64()), 0.0))
     return pa.array(sums / counts, mask=none).cast(call.type.arrow)
 
 
 def _decimal_average(call: AggregateCall, total: pa.Array, counts: np.ndarray) -> pa.Array:
-    scale, digits = call.type.scale or 0, call.type.precision or 38
+    scale = call.type.scale or 0
     shift = 10 ** (scale - total.type.scale)
     none = (counts == 0) | np.asarray(total.is_null())
     if _bound(total) * 10**total.type.scale * shift < 1 << 62:
@@ -189,18 +187,11 @@ def _decimal_average(call: AggregateCall, total: pa.Array, counts: np.ndarray) -
         counts = np.where(none, 1, counts)
         rounded = np.sign(sums) * ((2 * np.abs(sums) + counts) // (2 * counts))
         return scaled(pa.array(rounded, mask=none), call.type.arrow)
-    step = Decimal(1).scaleb(-scale)
-    values = [
-        None if value is None or not n else EXACT.divide(value, Decimal(int(n)))
-        for value, n in zip(total.to_pylist(), counts, strict=True)
-    ]
-    exact = [
-        None if value is None else value.quantize(step, ROUND_HALF_UP, EXACT) for value in values
-    ]
     try:
-        return pa.array(exact, pa.decimal256(76, scale)).cast(pa.decimal128(digits, scale))
+        sums = total.cast(pa.decimal128(38, total.type.scale))
     except pa.ArrowInvalid:
-        raise _overflow(call, pa.array(exact, pa.decimal256(76, scale))) from None
+        raise _overflow(call, total) from None
+    return decimal_means(call, sums, np.where(none, 0, counts))
 
 
 def unscaled(decimals: pa.Array) -> np.ndarray:

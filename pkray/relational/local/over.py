@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.functions.numbers.exact_sums import divide_decimals
+from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
 from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.batches import (
     batches_of,
@@ -215,7 +215,7 @@ def _placed(frames: Frames, call: WindowCall, values: pa.Array) -> pa.Array:
 
 def _of_partitions(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
     """Aggregate each partition once."""
-    names = tuple(f"a{i}" for i in range(len(arguments)))
+    names = call.arguments
     count = int(partitions.codes[-1]) + 1 if partitions.rows else 0
     plain = _aggregate_call(call, names)
     fields = {CODE: pa.array(partitions.codes), **dict(zip(names, arguments, strict=True))}
@@ -282,11 +282,10 @@ def averages(call: WindowCall, totals: pa.Array, counts: np.ndarray) -> pa.Array
         quotients = np.asarray(totals.fill_null(0.0)) / np.maximum(counts, 1)
         return pa.array(quotients, mask=none).cast(call.type.arrow)
     if call.type.root == "DECIMAL":
-        return divide_decimals(totals, counts, call.type.arrow)
+        return decimal_means(call, totals, counts)
     whole_sums = np.asarray(totals.fill_null(0))
     if call.function == "avg_truncating":
-        quotients = np.sign(whole_sums) * (np.abs(whole_sums) // np.maximum(counts, 1))
-        return pa.array(quotients, mask=none).cast(call.type.arrow)
+        return truncated_means(whole_sums, counts, call.type.arrow)
     return pa.array(whole_sums / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
 
 
@@ -347,8 +346,7 @@ def _expanded(
     partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
 ) -> pa.Array:
     """Write each frame's rows out and aggregate them, frame by frame; blocks bound the memory."""
-    names = tuple(f"a{i}" for i in range(len(arguments)))
-    plain = _aggregate_call(call, names)
+    plain = _aggregate_call(call, call.arguments)
     ends = np.cumsum(frames.lengths)
     found, start = [], 0
     while start < partitions.rows:

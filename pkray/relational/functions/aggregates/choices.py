@@ -15,7 +15,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     define_aggregate,
 )
 from pkray.relational.functions.aggregates.arguments import check_ordered, number
-from pkray.relational.functions.coercion import BOOLEAN, DOUBLE, cast_to
+from pkray.relational.functions.coercion import BOOLEAN, DOUBLE, NUMBERS, cast_to
 from pkray.relational.functions.signatures import check_count, constant
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
@@ -101,6 +101,9 @@ def _percentile(call: Written) -> Resolved:
 
     if "approx" in call.name or call.name == "percentile_disc":
         check_ordered(call.name, value)
+        spark = call.name == "percentile_disc" and call.dialect is Dialect.SPARK
+        if spark and value.type.root in NUMBERS:
+            value = cast_to(value, DOUBLE)  # as Spark's, which takes nothing else
         return Resolved("percentile_disc", (value,), shares, kind(value.type.with_nullable(True)))
     taken = cast_to(number.taken(call.name, (value,), 0, call.dialect), DOUBLE)
     return Resolved("percentile_cont", (taken,), shares, kind(DOUBLE))
@@ -161,7 +164,7 @@ define_aggregate(
 )
 define_aggregate(
     "percentile_disc",
-    "percentile_disc(share) WITHIN GROUP (ORDER BY x) -> x",
+    "percentile_disc(share) WITHIN GROUP (ORDER BY x) -> x; DOUBLE of numbers (spark)",
     "Gives the least value with at least this share of the values up to it.",
     _percentile,
 )

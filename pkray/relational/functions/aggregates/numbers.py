@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Context, Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import EvaluationError
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
+from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.numbers.exact_sums import (
     ExactSums,
     GroupNumbers,
@@ -18,7 +19,7 @@ from pkray.relational.functions.numbers.exact_sums import (
     decimals_of,
     divide_decimals,
 )
-from pkray.relational.plan.expressions import AggregateCall
+from pkray.relational.plan.expressions import AggregateCall, WindowCall
 
 
 class Count(Accumulator):
@@ -86,12 +87,8 @@ class Sum(Count):
         """Refuse a sum that does not fit its type; of ``try_sum`` say which become NULL."""
         if over.any() and not self.call.function.startswith("try_"):
             total = self.exact.exact(count, int(np.argmax(over)))
-            raise EvaluationError(
-                f"sum({self.call.arguments[0]}) does not fit {self.call.type}: a group's sum is "
-                f"{_unscaled(total, self.kind)}; cast the values to DECIMAL(38, 0) or DOUBLE",
-                function="sum",
-                value=total,
-            )
+            scale = self.kind.scale if pa.types.is_decimal(self.kind) else 0
+            raise unfit_sum(self.call, total, scale)
         return over
 
 
@@ -107,12 +104,37 @@ class Average(Sum):
         if pa.types.is_decimal(self.kind):
             sums, over = self.exact.decimals(count, pa.decimal128(38, self.kind.scale))
             counts = np.where(self._unfit(over, count), 0, counts)
-            return divide_decimals(without(sums, counts == 0), counts, kind)
+            return decimal_means(self.call, without(sums, counts == 0), counts)
         sums, _ = self.exact.integers(count)
-        divisors = np.maximum(counts, 1)
-        means = sums // divisors
-        means += (sums < 0) & (means * divisors != sums)
-        return pa.array(means, mask=counts == 0).cast(kind)
+        return truncated_means(sums, counts, kind)
+
+
+def truncated_means(sums: np.ndarray, counts: np.ndarray, kind: pa.DataType) -> pa.Array:
+    """Divide int64 sums towards zero and wrap the means as integers wrap; NULL where none count."""
+    divisors = np.maximum(counts, 1)
+    means = sums // divisors
+    means += (sums < 0) & (means * divisors != sums)
+    return pa.array(means.astype(kind.to_pandas_dtype()), mask=counts == 0)
+
+
+def decimal_means(call: AggregateCall | WindowCall, sums: pa.Array, counts: np.ndarray) -> pa.Array:
+    """Divide sums of DECIMAL(38, …) by counts, rounded half away from zero; NULL where none count.
+
+    Raises:
+        EvaluationError: a mean does not fit the call's type; of ``try_avg`` it is NULL.
+    """
+    means = divide_decimals(sums, counts, call.type.scale or 0)
+    kind = call.type.arrow
+    try:
+        return means.cast(kind)
+    except pa.ArrowInvalid:
+        most = pa.scalar(Decimal(10 ** (kind.precision - kind.scale)), pa.decimal256(39, 0))
+        over = pc.greater_equal(pc.abs(means), most.cast(pa.decimal256(76, kind.scale)))
+    if call.function.startswith("try_"):
+        return pc.if_else(over, pa.scalar(None, means.type), means).cast(kind)
+    worst = means[pc.index(over, True).as_py()].as_py()
+    total = int(worst.scaleb(kind.scale, Context(prec=76)))
+    raise unfit(call.function, call.arguments, str(call.type), total, kind.scale)
 
 
 class Extreme(Accumulator):
@@ -264,10 +286,3 @@ def without(array: pa.Array, empty: np.ndarray) -> pa.Array:
     if not empty.any():
         return array
     return array.take(pa.array(np.arange(len(array)), mask=empty))
-
-
-def _unscaled(total: int, kind: pa.DataType) -> str:
-    if not pa.types.is_decimal(kind) or not kind.scale:
-        return str(total)
-    digits = str(abs(total)).rjust(kind.scale + 1, "0")
-    return f"{'-' if total < 0 else ''}{digits[: -kind.scale]}.{digits[-kind.scale :]}"

@@ -81,11 +81,12 @@ def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     )
 
 
-def _at(base: int, safe: bool) -> Kernel:
+def _at(base: int, safe: bool, backwards: bool = True) -> Kernel:
     """Make a kernel that reads elements.
 
     Args:
         base: the place of the first element.
+        backwards: whether negative places count from the end, where the first is 1.
         safe: whether a place without an element gives NULL.
     """
 
@@ -93,7 +94,7 @@ def _at(base: int, safe: bool) -> Kernel:
         lists = Lists.of(values[0], rows)
         null = null_rows(list(values), rows)
         said = np.asarray(as_array(values[1], rows).fill_null(base)).astype(np.int64)
-        place = np.where((said < 0) & (base == 1), lists.lengths + said, said - base)
+        place = np.where((said < 0) & (base == 1) & backwards, lists.lengths + said, said - base)
         outside = (place < 0) | (place >= lists.lengths)
         known = np.ones(rows, bool) if null is None else ~null
         if base == 1:
@@ -147,6 +148,15 @@ NESTED.add(
     _element_at("try_element_at"),
     _at(1, safe=True),
     typed_as_element(nullable=True),
+)
+NESTED.add(
+    "elt_item",
+    "",
+    "Give an element, counted from 1 and never from the end.",
+    None,
+    _at(1, safe=False, backwards=False),
+    typed_as_element(),
+    lambda call, arguments: f"{arguments[0]}[{arguments[1]} - 1]",
 )
 NESTED.add(
     "array_item",

@@ -35,7 +35,7 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse, validity
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import INTEGERS
+from pkray.schema.types import INTEGERS, STRINGS
 
 MATHEMATICS = Family("mathematics")
 
@@ -87,8 +87,9 @@ MATHEMATICS.add(
 @parameter("an integer")
 def _shifted(argument: Expression, dialect: Dialect) -> Expression | None:
     taken = whole.cast(argument, dialect)
-    if taken is not None and taken.type.root in ("TINYINT", "SMALLINT"):
-        return cast_to(taken, INT)
+    as_int = taken is not None and taken.type.root in ("TINYINT", "SMALLINT")
+    if as_int or (dialect is Dialect.SPARK and argument.type.root in STRINGS):
+        return cast_to(argument, INT)
     return taken
 
 
@@ -227,10 +228,12 @@ def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
     body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
     numbers, beyond = _read_digits(body, bases[0])
     unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
+    minus_zero = negative & (numbers == 0) & (bases[1] < 0)
     if bases[1] > 0:  # below the least of 64 bits is the greatest
         unsigned[negative & (numbers >= np.uint64(2**63))] = np.uint64(2**64 - 1)
     refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
     result = _write_digits(unsigned, bases[1])
+    result = pc.if_else(pa.array(minus_zero), "-0", result)
     empty = pc.equal(pc.utf8_length(pc.utf8_trim(texts, " ")), 0)
     result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
     return result[0] if isinstance(values[0], pa.Scalar) else result

@@ -157,9 +157,14 @@ def _fits(low: np.ndarray, high: np.ndarray, precision: int) -> np.ndarray:
     return (size >= 0) & ((size < top) | ((size == top) & (rest < bottom)))
 
 
-def divide_decimals(sums: pa.Array, counts: np.ndarray, kind: pa.DataType) -> pa.Array:
-    """Divide decimals by counts, rounded half away from zero; NULL where the count is 0."""
+def divide_decimals(sums: pa.Array, counts: np.ndarray, scale: int) -> pa.Array:
+    """Divide decimals by counts, rounded half away from zero; NULL where the count is 0.
+
+    Returns:
+        DECIMAL(76, scale).
+    """
     divisors = pa.array(counts, mask=counts == 0).cast(pa.decimal256(19, 0))
     wide = sums.cast(pa.decimal256(38, sums.type.scale))
     quotients = pc.divide(wide, divisors)
-    return pc.round(quotients, kind.scale, "half_towards_infinity").cast(kind)
+    near = pc.round(quotients, scale, "half_towards_infinity")
+    return near.cast(pa.decimal256(76, scale))

@@ -27,7 +27,7 @@ from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.signatures import check_count, number
 from pkray.relational.functions.values import as_array, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import INTEGERS, DataType
+from pkray.schema.types import INTEGERS, STRINGS, DataType
 
 MATHEMATICS = Family("mathematics")
 
@@ -38,8 +38,12 @@ _MODES = {
     "ceil_to": "up",
     "floor_to": "down",
 }
-_DOUBLE_DIGITS = DataType("DECIMAL", precision=30, scale=15)
-"""What CEIL and FLOOR with digits make of floats."""
+_DIGITS_OF = {
+    "FLOAT": DataType("DECIMAL", precision=14, scale=7),
+    "DOUBLE": DataType("DECIMAL", precision=30, scale=15),
+    "STRING": DataType("DECIMAL", precision=38, scale=18),
+}
+"""What CEIL and FLOOR with digits make of floats and text."""
 
 
 def _round_type(value: DataType, digits: int, name: str, dialect: Dialect) -> DataType:
@@ -165,7 +169,11 @@ def _rounds_to_whole(name: str) -> Resolver:
         check_count(name, arguments, 1, 2)
         value = number.taken(name, arguments, 0, dialect)
         if len(arguments) > 1:
-            exact = as_decimal(value, dialect) or _DOUBLE_DIGITS
+            if arguments[0].type.root in STRINGS and dialect is Dialect.SPARK:
+                value = arguments[0]
+            exact = as_decimal(value, dialect) or _DIGITS_OF.get(
+                value.type.root, _DIGITS_OF["STRING"]
+            )
             return _rounds(name + "_to")((cast_to(value, exact), arguments[1]), dialect)
         root = value.type.root
         if root in INTEGERS:

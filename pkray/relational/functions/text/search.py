@@ -17,7 +17,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.function import Family, Resolver, Value, never, typed_call
 from pkray.relational.functions.signatures import binary, check_count, integer, takes, text
 from pkray.relational.functions.text.slices import (
     characters_before,
@@ -316,7 +316,7 @@ def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     place = integer.taken("elt", arguments, 0, dialect)
     texts = [text.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
     values = function.resolve("array", tuple(texts), dialect)
-    return function.resolve("element_at", (values, place), dialect)
+    return typed_call("elt_item", values, place)
 
 
 TEXT.add(

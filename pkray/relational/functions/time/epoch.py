@@ -26,7 +26,7 @@ def _from_count(per_second: int) -> Kernel:
         counts = numbers_of(values[0], rows)
         assert isinstance(counts, np.ndarray)
         size = 10**6 // per_second
-        wrong = np.abs(counts) > (2**63 - 1) // size
+        wrong = (counts > (2**63 - 1) // size) | (counts < -(2**63 // size))
         refuse_known(call, values, wrong, "overflows TIMESTAMP_LTZ", rows)
         return built(counts * size, call.type, values, rows)
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import DATE, STRING, cast_to, is_null_literal
+from pkray.relational.functions.coercion import DATE, NUMBERS, STRING, cast_to, is_null_literal
 from pkray.relational.functions.function import Resolver, SparkText, Value, typed_call
 from pkray.relational.functions.signatures import bigint, check_count, result, text, text_literal
 from pkray.relational.functions.time import time_patterns
@@ -63,6 +63,8 @@ def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
         value = arguments[0]
         if value.type.root in ("DATE", *TIMESTAMPS):
             return cast_to(value, wanted)
+        if _counts_seconds(value, wanted, dialect, len(arguments)):
+            return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
         value = text.taken(name, arguments, 0, dialect)
         if len(arguments) == 1:
             if is_null_literal(value):
@@ -72,6 +74,16 @@ def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
         return cast_to(typed_call(function_name, value, pattern), wanted)
 
     return resolve
+
+
+def _counts_seconds(value: Expression, wanted: DataType, dialect: Dialect, arguments: int) -> bool:
+    """Whether it is a number that Spark takes as seconds since 1970-01-01 00:00:00 UTC."""
+    return (
+        dialect is SPARK
+        and arguments == 1
+        and wanted.root == "TIMESTAMP_LTZ"
+        and value.type.root in NUMBERS
+    )
 
 
 def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

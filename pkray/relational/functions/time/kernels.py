@@ -80,7 +80,7 @@ def to_days(compute: Compute) -> Kernel:
 
     def kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
         days = compute(*(numbers_of(value, rows) for value in values))
-        refuse_known(call, values, np.abs(days) >= 2**31, "overflows DATE", rows)
+        refuse_known(call, values, days != days.astype(np.int32), "overflows DATE", rows)
         return built(days, call.type, values, rows)
 
     return kernel

@@ -20,6 +20,7 @@ from pkray.relational.functions.time.arguments import (
     date,
     time_or_date,
     timestamp,
+    timestamp_ltz,
     type_of_argument,
     unit_of,
 )
@@ -41,12 +42,13 @@ _WORDS = {
 
 
 def _cut(name: str) -> Resolver:
-    """Resolve date_trunc(unit, time); a date becomes a timestamp in the spark dialect."""
+    """Resolve date_trunc(unit, time); the spark dialect makes a TIMESTAMP_LTZ of any time."""
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         unit = _unit(name, arguments[0], dialect)
-        wanted = timestamp if dialect is SPARK else time_or_date
+        spark = timestamp_ltz if name == "date_trunc" else timestamp
+        wanted = spark if dialect is SPARK else time_or_date
         return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
 
     return resolve
@@ -120,9 +122,8 @@ def spark_type(kind: DataType) -> str:
 
 TIME.add(
     "date_trunc",
-    "date_trunc(unit, time) -> TIMESTAMP",
-    "Give the beginning of the year, quarter, month, week, day, hour … that a time is in; "
-    "a TIMESTAMP stays one (Spark gives TIMESTAMP_LTZ).",
+    "date_trunc(unit, time) -> TIMESTAMP_LTZ (spark), the time's type (flink)",
+    "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
     _cut("date_trunc"),
     _cut_kernel,
     _cut_type,

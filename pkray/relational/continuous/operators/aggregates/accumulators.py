@@ -20,9 +20,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import EvaluationError
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored
+from pkray.relational.functions.aggregates.overflow import unfit
 from pkray.relational.functions.numbers.exact_sums import ExactSums, limbs_of
 
 BIGINT, DOUBLE = pa.int64(), pa.float64()
@@ -180,27 +180,7 @@ class Exact(Accumulator):
         scale = 0 if pa.types.is_integer(self._kind) else self._kind.scale
         named = "BIGINT" if pa.types.is_integer(self._kind) else f"DECIMAL(38, {scale})"
         where = groups.describe(group) if groups else ""
-        raise unfit(self._argument, named, sums.exact(count, group), scale, where)
-
-
-def unfit(argument: str, kind: str, total: int, scale: int, group: str) -> EvaluationError:
-    """Say that a sum does not fit its type.
-
-    Args:
-        total: the sum as a whole number, to be divided by 10^scale.
-        group: its keys; empty where there are none.
-    """
-    digits = str(abs(total)).rjust(scale + 1, "0")
-    point = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
-    value = f"{'-' if total < 0 else ''}{point}"
-    where = f" of the group {group}" if group else ""
-    return EvaluationError(
-        f"sum({argument}){where} is {value}, which {kind} cannot hold: cast the column to a wider "
-        "type, such as DECIMAL(38, 0) or DOUBLE",
-        function="sum",
-        group=group,
-        value=value,
-    )
+        raise unfit("sum", [self._argument], named, sums.exact(count, group), scale, where)
 
 
 def _small_sums(before: np.ndarray, taken: Taken, count: int) -> np.ndarray | None:

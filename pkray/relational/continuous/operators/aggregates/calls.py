@@ -30,7 +30,6 @@ from pkray.relational.continuous.operators.aggregates.accumulators import (
     Taken,
     Wrapped,
     integers,
-    unfit,
 )
 from pkray.relational.continuous.operators.aggregates.appended import Chosen, Collected, Combined
 from pkray.relational.continuous.operators.aggregates.bags import (
@@ -43,7 +42,8 @@ from pkray.relational.continuous.operators.aggregates.bags import (
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.held_rows import End, Whole
 from pkray.relational.functions.aggregates.kernels import required_arguments
-from pkray.relational.functions.numbers.exact_sums import divide_decimals
+from pkray.relational.functions.aggregates.numbers import decimal_means
+from pkray.relational.functions.aggregates.overflow import unfit
 from pkray.relational.local.folds import average, wrapped
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.fields import Fields
@@ -360,7 +360,7 @@ def _finish_exact(call: AggregateCall) -> Finish:
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         count = integers(states[1])
         if "avg" in call.function:
-            return divide_decimals(_valued(states, rows, groups), count, kind)
+            return decimal_means(call, _valued(states, rows, groups), count)
         total = _valued(states, rows, groups)
         if total.type == kind:
             return total
@@ -389,7 +389,7 @@ def _narrowed(call: AggregateCall, total: pa.Array, groups: Groups) -> pa.Array:
     group = int(np.argmax(over))
     digits_of_total = unscaled(total[group].as_py(), scale)
     keys = groups.describe(group)
-    raise unfit(call.arguments[0], str(call.type), digits_of_total, scale, keys)
+    raise unfit(call.function, call.arguments, str(call.type), digits_of_total, scale, keys)
 
 
 def _finish_spread(call: AggregateCall) -> Finish:

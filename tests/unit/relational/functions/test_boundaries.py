@@ -1,0 +1,70 @@
+"""Single answers at the ends of types, as Spark gives them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pkray.errors import EvaluationError
+from pkray.relational import from_arrow, query
+
+ROW = from_arrow(pa.table({"n": pa.array([1], pa.int64())}), name="t")
+LEAST = "CAST('-9223372036854775808' AS BIGINT)"
+
+
+LTZ = pa.timestamp("us", "UTC")
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "value"),
+    [
+        ("to_timestamp(1970)", LTZ, datetime(1970, 1, 1, 0, 32, 50)),
+        (
+            "try_to_timestamp(1.5)",
+            pa.timestamp("us", "UTC"),
+            datetime(1970, 1, 1, 0, 0, 1, 500_000),
+        ),
+        ("try_to_timestamp(1e30)", LTZ, None),
+        (f"unix_micros(timestamp_micros({LEAST}))", pa.int64(), -(2**63)),
+        ("elt(2, 'a', 'b')", pa.string(), "b"),
+        ("elt(NULL, 'a')", pa.string(), None),
+        ("array(NULL, 'x')", pa.list_(pa.string()), [None, "x"]),
+        ("next_day(NULL, 'a')", pa.date32(), None),
+        ("make_date(2020, 13, NULL)", pa.date32(), None),
+        ("element_at(array(1), CAST(NULL AS INT))", pa.int32(), None),
+        ("1 DIV CAST(NULL AS INT)", pa.int64(), None),
+        ("CAST(NULL AS INT) / 0", pa.float64(), None),
+        ("'5' << 40", pa.int32(), 1280),
+        ("conv('-0', 10, -16)", pa.string(), "-0"),
+        ("ceil(CAST(1.25 AS FLOAT), 1)", pa.decimal128(9, 1), Decimal("1.3")),
+        ("ceil('1.25', 0)", pa.decimal128(21, 0), 2),
+        ("percentile_disc(0.5) WITHIN GROUP (ORDER BY n)", pa.float64(), 1.0),
+    ],
+)
+def test_an_answer_has_the_type_and_value_of_spark(
+    expression: str, kind: pa.DataType, value: Any
+) -> None:
+    found = query(f"SELECT {expression} AS v FROM t", t=ROW).to_arrow()["v"]
+    assert str(found.type).replace("element", "item") == str(kind).replace("element", "item")
+    known = found[0].as_py()
+    assert (known.replace(tzinfo=None) if isinstance(known, datetime) else known) == value
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "elt(-1, 'a', 'b')",
+        "elt(0, 'a', 'b')",
+        "elt(3, 'a', 'b')",
+        f"timestamp_seconds({LEAST})",
+        f"timestamp_millis({LEAST})",
+        "next_day(date'2020-01-01', 'a')",
+    ],
+)
+def test_what_spark_refuses_is_refused(expression: str) -> None:
+    with pytest.raises(EvaluationError):
+        query(f"SELECT {expression} AS v FROM t", t=ROW).to_arrow()
