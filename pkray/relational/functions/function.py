@@ -46,6 +46,7 @@ FAMILIES = (
     "time.parts",
     "time.arithmetic",
     "time.clock",
+    "time.intervals",
     "time.truncation",
     "time.formats",
     "time.epoch",

@@ -37,6 +37,7 @@ ELSEWHERE = {
     "similar_to": "Spark has none",
     "time": "Spark has it where a setting says so",
     "truncate": "Spark has none",
+    "try_make_interval": "it is with make_interval",
     "version": "it is pkray's",
     **dict.fromkeys(
         (

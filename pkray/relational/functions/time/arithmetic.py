@@ -51,6 +51,9 @@ def _plus_interval(call: Call, values: Sequence[Value], rows: int) -> Value:
     if np.any(months):
         times = times.on(calendar.plus_months(times.days, months))
     day = SECONDS * 10**6
+    if times.per_day == 1:
+        wrong = np.broadcast_to(micros % day != 0, (rows,))
+        refuse_known(call, values, wrong, "adds hours to a date: cast it to a timestamp", rows)
     if times.per_day >= day:
         added = micros * (times.per_day // day)
     else:

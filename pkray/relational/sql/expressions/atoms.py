@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,7 @@ from pkray.errors import QueryError, SchemaError
 from pkray.relational.functions.coercion import untyped_null
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, access_field
-from pkray.relational.sql.expressions.intervals import interval, read_interval
+from pkray.relational.sql.expressions.intervals import fields_of, interval, read_interval
 from pkray.schema.types import DataType
 
 
@@ -65,9 +66,10 @@ def _interval(binder: BaseBinder, node: exp.Expr) -> Expression:
         value = value.this
     constant = value.this if isinstance(value, exp.Neg) else value
     if isinstance(constant, exp.Literal):
-        return interval(*read_interval(node))
+        return interval(*read_interval(node), fields_of(node))
     unit = exp.Interval(this=exp.Literal.string("1"), unit=node.args.get("unit"))
-    return interval(*read_interval(unit)).times(binder.bind(value), binder.dialect)
+    one = interval(*read_interval(unit), fields_of(unit))
+    return replace(one.times(binder.bind(value), binder.dialect), fields=one.fields)
 
 
 def _identifier(binder: BaseBinder, node: exp.Expr) -> Expression:

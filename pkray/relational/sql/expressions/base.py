@@ -75,7 +75,11 @@ class BaseBinder(ABC):
         bound = self.operand(node)
         if isinstance(bound, Interval):
             raise self.at(
-                QueryError("an INTERVAL can only be added to, or taken from, a date or timestamp"),
+                QueryError(
+                    "an INTERVAL can only be added to, or taken from, a date or timestamp, and "
+                    "compared: for a column write extract(DAY FROM …), CAST(… AS STRING), or "
+                    "datediff(…)"
+                ),
                 node,
             )
         return bound

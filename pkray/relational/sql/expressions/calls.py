@@ -12,6 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
+from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt, text_literal
 from pkray.relational.sql.expressions.intervals import Interval
 from pkray.relational.sql.expressions.lambdas import parameter_types
@@ -47,6 +48,9 @@ def call(
     binder: BaseBinder, name: str, arguments: Sequence[exp.Expr], node: exp.Expr
 ) -> Expression:
     """Bind a call as it is written; users' functions go first."""
+    of_interval = interval_values.called(binder, name, arguments)
+    if of_interval is not None:
+        return of_interval
     bound: list[Expression] = []
     for position, argument in enumerate(arguments):
         if isinstance(argument, exp.Lambda):
@@ -121,8 +125,10 @@ def _lambda(
 
 
 def _extract(binder: BaseBinder, node: exp.Expr) -> Expression:
-    unit = text_literal(node.name.lower())
-    return binder.resolve("extract", (unit, binder.bind(node.expression)))
+    value = binder.operand(node.expression)
+    if isinstance(value, Interval):
+        return interval_values.extracted(node.name, value, binder.dialect)
+    return binder.resolve("extract", (text_literal(node.name.lower()), value))
 
 
 def _trim(binder: BaseBinder, node: exp.Expr) -> Expression:

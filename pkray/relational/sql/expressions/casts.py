@@ -10,7 +10,9 @@ from pkray.relational.functions.casts.casting import cast
 from pkray.relational.functions.coercion import untyped_null
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.plan.expressions import Expression, Literal
+from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
+from pkray.relational.sql.expressions.intervals import Interval
 from pkray.relational.sql.expressions.operators import binary
 from pkray.relational.sql.expressions.types import type_of
 
@@ -49,7 +51,12 @@ def _cast(binder: BaseBinder, node: exp.Expr) -> Expression:
     if isinstance(to, exp.Interval) or not isinstance(to, exp.DataType):
         raise UnsupportedError(f"a cast to {excerpt(to)} is not supported")
     target = type_of(to, binder.dialect)
-    value = binder.bind(node.this)
+    span = binder.operand(node.this)
+    value = (
+        interval_values.cast_to(span, target, binder.dialect)
+        if isinstance(span, Interval)
+        else span
+    )
     is_try = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
     made = cast(value, target, binder.dialect, is_try=is_try)
     if node.meta.get("constant") and isinstance(value, Literal):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -12,7 +13,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import (
     BIGINT,
-    DATE,
+    DOUBLE,
+    FLOATS,
     INT,
     TIMESTAMP,
     TIMESTAMP_LTZ,
@@ -20,7 +22,7 @@ from pkray.relational.functions.coercion import (
     cast_to,
 )
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import STRINGS, TIMESTAMPS
+from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 DAY = 86_400_000_000
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
@@ -34,6 +36,9 @@ _MICROS = {
     "MICROSECOND": 1,
 }
 _MOST_MONTHS, _MOST_MICROS = 2**31 - 1, 2**63 - 1
+YEAR_MONTH = ("YEAR", "MONTH")
+DAY_SECOND = ("DAY", "HOUR", "MINUTE", "SECOND")
+_FIELDS = {"QUARTER": "MONTH", "WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
 _PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
@@ -44,10 +49,23 @@ class Interval(Expression):
     Attributes:
         months: INT.
         micros: BIGINT, microseconds.
+        fields: the first and the last field that it is written in, such as DAY and SECOND; empty
+            where it may have months and days.
     """
 
     months: Expression
     micros: Expression
+    fields: tuple[str, ...] = ()
+
+    @property
+    def is_months(self) -> bool:
+        """Whether it is of years and months alone."""
+        return bool(self.fields) and self.fields[0] in YEAR_MONTH
+
+    @property
+    def length(self) -> Expression:
+        """Give the months, or the microseconds, that it is alone of."""
+        return self.months if self.is_months else self.micros
 
     def __post_init__(self) -> None:
         parts = ((self.months, _MOST_MONTHS, "months"), (self.micros, _MOST_MICROS, "microseconds"))
@@ -61,12 +79,47 @@ class Interval(Expression):
 
     def times(self, factor: Expression, dialect: Dialect) -> Interval:
         """Multiply it by a number."""
-        product = self._each(lambda part: _product(part, factor, dialect))
+        if not self.fields and factor.type.root not in INTEGERS:
+            raise QueryError(
+                "an INTERVAL of months and days is multiplied by whole numbers: give each its own"
+            )
+        return self._scaled(lambda part: _product(part, factor, dialect))
+
+    def divided(self, divisor: Expression, dialect: Dialect) -> Interval:
+        """Divide it by a number, half up.
+
+        Raises:
+            QueryError: it may have months and days.
+        """
+        if not self.fields:
+            raise QueryError("an INTERVAL of months and days cannot be divided: divide each")
+        kind = DOUBLE if divisor.type.root in FLOATS else DataType("DECIMAL", precision=20)
+
+        def quotient(part: Expression) -> Expression:
+            if isinstance(part, Literal) and part.value == 0:
+                return part
+            return function.resolve("divide", (cast_to(part, kind), divisor), Dialect.SPARK)
+
+        return self._scaled(quotient)
+
+    def _scaled(self, change: Callable[[Expression], Expression]) -> Interval:
+        """Change both parts by a number, half up: it is of years to months or days to seconds."""
+        ends = YEAR_MONTH if self.is_months else DAY_SECOND
+        made = self._each(lambda part: _rounded(change(part)))
         return replace(
-            product,
-            months=cast_to(product.months, INT),
-            micros=cast_to(product.micros, BIGINT),
+            made,
+            months=cast_to(made.months, INT),
+            micros=cast_to(made.micros, BIGINT),
+            fields=(ends[0], ends[-1]) if self.fields else (),
         )
+
+    def plus(self, other: Interval, dialect: Dialect) -> Interval:
+        """Add another; what one is of months and the other of days is of both."""
+        parts = [
+            function.resolve("add", pair, dialect)
+            for pair in ((self.months, other.months), (self.micros, other.micros))
+        ]
+        return replace(self, months=parts[0], micros=parts[1], fields=spanned(self, other))
 
     def _each(self, change: object) -> Interval:
         assert callable(change)
@@ -81,7 +134,7 @@ class Interval(Expression):
         default = TIMESTAMP_LTZ if dialect is Dialect.SPARK else TIMESTAMP
         if time.type.root in STRINGS:
             time = cast_to(time, default)
-        if time.type.root == "DATE" and not self._is_days:
+        if time.type.root == "DATE" and not self._keeps_dates(dialect):
             time = cast_to(time, default)
         if time.type.root not in ("DATE", *TIMESTAMPS):
             raise QueryError(
@@ -91,9 +144,28 @@ class Interval(Expression):
         result = time.type.with_nullable(any_nullable(arguments))
         return Call(result, "plus_interval", arguments)
 
-    @property
-    def _is_days(self) -> bool:
-        return isinstance(self.micros, Literal) and (self.micros.value or 0) % DAY == 0
+    def _keeps_dates(self, dialect: Dialect) -> bool:
+        """Whether a date and it are a date: it is of days, or of months, by its fields."""
+        if self.fields and (dialect is Dialect.SPARK or not isinstance(self.micros, Literal)):
+            return self.is_months or self.fields[-1] == "DAY"
+        if not isinstance(self.micros, Literal):
+            return True  # of months and days: hours are refused when they are added
+        return bool((self.micros.value or 0) % DAY == 0)
+
+
+def spanned(one: Interval, other: Interval) -> tuple[str, ...]:
+    """Give the fields of two intervals together; none where one is of months and one of days."""
+    if not one.fields or not other.fields or one.is_months is not other.is_months:
+        return ()
+    order = YEAR_MONTH if one.is_months else DAY_SECOND
+    places = [order.index(field) for field in (*one.fields, *other.fields)]
+    return order[min(places)], order[max(places)]
+
+
+def _rounded(part: Expression) -> Expression:
+    if part.type.root in (*FLOATS, "DECIMAL"):
+        return function.resolve("round", (part,), Dialect.SPARK)
+    return part
 
 
 def _negated(part: Expression, dialect: Dialect) -> Expression:
@@ -113,18 +185,40 @@ def _product(part: Expression, factor: Expression, dialect: Dialect) -> Expressi
     return function.resolve("multiply", (cast_to(part, BIGINT), factor), dialect)
 
 
-def interval(months: int, micros: int) -> Interval:
+def interval(months: int, micros: int, fields: tuple[str, ...] = ()) -> Interval:
     """Make an interval of constants."""
     return Interval(
         BIGINT.with_nullable(False),
         Literal(INT.with_nullable(False), months),
         Literal(BIGINT.with_nullable(False), micros),
+        fields,
     )
 
 
-def is_date(expression: Expression) -> bool:
-    """Whether it is a DATE."""
-    return expression.type.root == DATE.root
+def of_length(length: Expression, *fields: str) -> Interval:
+    """Make an interval of months, or of microseconds, as its fields say."""
+    none = interval(0, 0, fields)
+    if none.is_months:
+        return replace(none, months=cast_to(length, INT))
+    return replace(none, micros=cast_to(length, BIGINT))
+
+
+def fields_of(node: exp.Interval) -> tuple[str, ...]:
+    """Find the first and the last field that an INTERVAL is written in."""
+    unit = node.args.get("unit")
+    if unit is None:
+        words = re.findall(r"[A-Za-z]+", _text(node))
+        units = [_unit(exp.var(word)) for word in words]
+    elif isinstance(unit, exp.IntervalSpan):
+        units = [_unit(unit.this), _unit(unit.expression)]
+    else:
+        units = [_unit(unit)]
+    fields = [_FIELDS.get(each, each) for each in units]
+    for order in (YEAR_MONTH, DAY_SECOND):
+        if fields and all(each in order for each in fields):
+            places = [order.index(each) for each in fields]
+            return order[min(places)], order[max(places)]
+    return ()
 
 
 def read_interval(node: exp.Interval) -> tuple[int, int]:

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.functions.coercion import BOOLEAN, any_nullable
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import BOOLEAN, any_nullable, is_untyped_null
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.relational.sql.dialects import UnsignedShift
+from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.atoms import number_literal
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
 from pkray.relational.sql.expressions.intervals import Interval
@@ -83,6 +85,10 @@ def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Ex
     one, other = binder.operand(left), binder.operand(right)
     if isinstance(one, Interval) or isinstance(other, Interval):
         return _with_interval(binder, name, one, other)
+    if name == "subtract" and binder.dialect is Dialect.SPARK:
+        between = interval_values.between(one, other)
+        if between is not None:
+            return between
     return binder.resolve(name, (one, other))
 
 
@@ -92,9 +98,9 @@ def _with_interval(
     if isinstance(left, Interval) and isinstance(right, Interval):
         if name in ("add", "subtract"):
             right = right.negated(binder.dialect) if name == "subtract" else right
-            months = binder.resolve("add", (left.months, right.months))
-            return Interval(left.type, months, binder.resolve("add", (left.micros, right.micros)))
-    elif isinstance(right, Interval):
+            return left.plus(right, binder.dialect)
+        return interval_values.compared(name, left, right, binder.dialect)
+    if isinstance(right, Interval):
         if name in ("add", "subtract"):
             span = right.negated(binder.dialect) if name == "subtract" else right
             return span.added_to(left, binder.dialect)
@@ -105,6 +111,12 @@ def _with_interval(
             return left.added_to(right, binder.dialect)
         if name == "multiply":
             return left.times(right, binder.dialect)
+        if name == "divide":
+            return left.divided(right, binder.dialect)
+    if isinstance(left, Interval) and is_untyped_null(right):
+        return interval_values.compared(name, left, interval_values.null(left), binder.dialect)
+    if isinstance(right, Interval) and is_untyped_null(left):
+        return interval_values.compared(name, interval_values.null(right), right, binder.dialect)
     raise UnsupportedError(f"{name} of an INTERVAL is not supported")
 
 
@@ -149,6 +161,9 @@ def _not(binder: BaseBinder, node: exp.Expr) -> Expression:
 def _is(binder: BaseBinder, node: exp.Expr) -> Expression:
     value, wanted = node.this, node.expression
     if isinstance(wanted, exp.Null):
+        found = binder.operand(value)
+        if isinstance(found, Interval):
+            return interval_values.is_null(found, binder.dialect)
         return binder.resolve("is_null", (binder.bind(value),))
     if isinstance(wanted, exp.Boolean):
         truth = Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
@@ -181,8 +196,11 @@ def _in(binder: BaseBinder, node: exp.Expr) -> Expression:
     if isinstance(node.this, exp.Tuple):
         rows = tuple(binary(binder, "equal", node.this, each) for each in node.expressions)
         return _logical("or", rows)
-    values = (binder.bind(node.this), *(binder.bind(each) for each in node.expressions))
-    return binder.resolve("in", values)
+    first = binder.operand(node.this)
+    if isinstance(first, Interval):
+        parts = tuple(binary(binder, "equal", node.this, each) for each in node.expressions)
+        return _logical("or", parts)
+    return binder.resolve("in", (first, *(binder.bind(each) for each in node.expressions)))
 
 
 def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
