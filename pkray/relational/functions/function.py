@@ -54,6 +54,8 @@ FAMILIES = (
     "time.now",
     "time.replaced",
     "json.functions",
+    "json.schemas",
+    "text.csv",
     "nested.rows",
     "nested.making",
     "nested.arrays",

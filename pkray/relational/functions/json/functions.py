@@ -186,12 +186,16 @@ def _from_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     schema = constant(name, arguments[1], "the schema")
     if not isinstance(schema, str):
         raise QueryError(f"the schema of {name} must be text such as 'a INT'", function=name)
-    kind = _schema(schema, dialect)
+    kind = read_schema(schema, dialect)
     return Call(kind, name, (text.taken(name, arguments, 0, dialect), text_literal(str(kind))))
 
 
-def _schema(text: str, dialect: Dialect) -> DataType:
-    """Read a type, or the fields of a ROW: ``a INT, b ARRAY<STRING>``."""
+def read_schema(text: str, dialect: Dialect) -> DataType:
+    """Read a type, or the fields of a ROW: ``a INT, b ARRAY<STRING>``.
+
+    Raises:
+        QueryError: it is none.
+    """
     plain = re.sub(r"\bSTRUCT\s*<", "ROW<", re.sub(r":", " ", text), flags=re.I)
     if dialect is Dialect.SPARK:
         plain = re.sub(r"\bTIMESTAMP\b(?!_)", "TIMESTAMP_LTZ", plain, flags=re.I)

@@ -113,7 +113,7 @@ def test_a_value_that_cannot_be_computed_is_said(call: str, words: str) -> None:
         ("to_char(1, 'abc')", QueryError, "is no format of to_char"),
         ("format_string('%d', 'a')", QueryError, "takes an integer, not STRING"),
         ("format_string('%d')", QueryError, "has no value for %d"),
-        ("format_string('%t', 1.0)", QueryError, "no specifier"),
+        ("format_string('%t', 1.0)", QueryError, "write date_format"),
         ("concat_ws(',', map(1, 2), array('a'))", QueryError, "argument 2 of concat_ws is MAP"),
         ("sequence(1, DATE '2020-01-01')", QueryError, "no type in common"),
     ],
