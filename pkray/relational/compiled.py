@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pkray.errors import EvaluationError
+from pkray.relational.functions.outputs import OversizedError, check_batch
 from pkray.relational.plan.expressions import Call, Case, Cast, Expression, Literal
 from pkray.relational.plan.fields import Fields
 from pkray.relational.programs import Program, as_array_of
@@ -35,10 +36,22 @@ class CompiledExpressions:
             return [pa.nulls(0, kind) for kind in self._types]
         try:
             slots = self._program.run(batch.columns, rows)
+            pairs = zip(self._results, self._types, strict=True)
+            return [as_array_of(slots[slot], kind, rows) for slot, kind in pairs]
+        except OversizedError as error:
+            if rows == 1:
+                raise EvaluationError(error.message) from error
         except (EvaluationError, pa.ArrowInvalid) as error:
             raise self._placed(error, batch) from error
-        pairs = zip(self._results, self._types, strict=True)
-        return [as_array_of(slots[slot], kind, rows) for slot, kind in pairs]
+        return self._in_halves(batch)
+
+    def _in_halves(self, batch: pa.RecordBatch) -> list[pa.Array]:
+        """Compute what makes too much at once, if what comes of it is less."""
+        half = batch.num_rows // 2
+        parts = [self.evaluate(part) for part in (batch.slice(0, half), batch.slice(half))]
+        size = sum(array.nbytes for part in parts for array in part)
+        check_batch(f"the result of {batch.num_rows} rows", size, batch.num_rows)
+        return [pa.concat_arrays(both) for both in zip(*parts, strict=True)]
 
     def _placed(self, error: Exception, batch: pa.RecordBatch) -> EvaluationError:
         """Say the row that cannot be computed: the first, found by halving."""
@@ -62,6 +75,11 @@ class CompiledExpressions:
         rows = end - start
         try:
             self._program.run(batch.slice(start, rows).columns, rows)
+        except OversizedError as error:
+            if rows == 1:
+                return error
+            middle = start + rows // 2
+            return self._failure(batch, start, middle) or self._failure(batch, middle, end)
         except (EvaluationError, pa.ArrowInvalid) as error:
             return error
         return None

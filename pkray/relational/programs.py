@@ -22,6 +22,14 @@ from pkray.errors import EvaluationError
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.kernels import cast_can_fail, cast_kernel
 from pkray.relational.functions.function import Value
+from pkray.relational.functions.outputs import (
+    ESTIMATES,
+    MOST_OF_BATCH,
+    check_batch,
+    check_output,
+    check_repeated,
+    row_sizes,
+)
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import (
     Call,
@@ -250,7 +258,8 @@ class Program:
 
             def apply(parameters: Sequence[Value], parents: pa.Array, rows: int) -> pa.Array:
                 captured = [
-                    each if isinstance(each, pa.Scalar) else each.take(parents) for each in outer
+                    each if isinstance(each, pa.Scalar) else _repeated(each, parents)
+                    for each in outer
                 ]
                 if not rows:
                     return pa.nulls(0, kind)
@@ -280,6 +289,14 @@ class Branch:
         if not rows:
             return pa.nulls(0, self.kind)
         return self.program.run((), rows, captured)[self.result]
+
+
+def _repeated(column: pa.Array, parents: pa.Array) -> pa.Array:
+    """Give a column's values to the elements of its rows."""
+    if len(parents) > len(column) and column.nbytes // len(column) * len(parents) > MOST_OF_BATCH:
+        size = float(row_sizes([column], len(column))[np.asarray(parents)].sum())
+        check_batch("a column in a lambda", size, len(column))
+    return column.take(parents)
 
 
 def can_fail(expression: Expression) -> bool:
@@ -315,7 +332,14 @@ def _is_constant(expression: Expression) -> bool:
 def _kernel(expression: Expression) -> Callable[[list[Value], int], Value]:
     if isinstance(expression, Call):
         call, kernel = expression, function.function(expression.function).kernel
-        return lambda values, rows: kernel(call, values, rows)
+        if call.function not in ESTIMATES:
+            return lambda values, rows: kernel(call, values, rows)
+
+        def bounded(values: list[Value], rows: int) -> Value:
+            check_output(call, values, rows)
+            return kernel(call, values, rows)
+
+        return bounded
     if isinstance(expression, Cast):
         return cast_kernel(expression)
     assert isinstance(expression, UdfCall), expression
@@ -349,6 +373,9 @@ def _choose(values: list[Value], rows: int) -> Value:
     chosen = values[-1]
     for number in range(len(values) - 3, -1, -2):
         condition, value = _truth(values[number]), values[number + 1]
+        for each in (value, chosen):
+            if isinstance(each, pa.Scalar):
+                check_repeated(each, rows)
         if isinstance(condition, pa.Scalar):
             chosen = value if condition.as_py() else chosen
         else:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
 from pkray.relational.functions.function import Value
+from pkray.relational.functions.outputs import check_repeated
 from pkray.relational.plan.expressions import Call
 from pkray.rows.python_values import to_python
 
@@ -35,7 +36,10 @@ def as_array(value: Value, rows: int) -> pa.Array:
     """Repeat a scalar for each row."""
     if not isinstance(value, pa.Scalar):
         return value
-    return pa.repeat(value, rows) if value.is_valid else pa.nulls(rows, value.type)
+    if not value.is_valid:
+        return pa.nulls(rows, value.type)
+    check_repeated(value, rows)
+    return pa.repeat(value, rows)
 
 
 def numpy_of(value: Value) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.relational.plan.fields import Fields
 
@@ -91,29 +90,6 @@ def cut(batch: pa.RecordBatch, rows: int) -> Iterator[pa.RecordBatch]:
     """Cut a batch into pieces of at most so many rows; none is empty."""
     for start in range(0, batch.num_rows, rows):
         yield batch.slice(start, rows) if batch.num_rows > rows else batch
-
-
-def row_sizes(columns: Sequence[pa.Array], rows: int) -> np.ndarray:
-    """Give the bytes that each row's values take, about: int64, one a row."""
-    total = np.zeros(rows, np.int64)
-    for column in columns:
-        total += _value_sizes(column)
-    return total
-
-
-def _value_sizes(array: pa.Array) -> np.ndarray:
-    kind = array.type
-    if pa.types.is_struct(kind):
-        parts = [array.field(number) for number in range(kind.num_fields)]
-        return row_sizes(parts, len(array)) + 1
-    if pa.types.is_list(kind) or pa.types.is_map(kind):
-        children = [array.keys, array.items] if pa.types.is_map(kind) else [array.values]
-        ends = np.concatenate(([0], np.cumsum(row_sizes(children, len(children[0])))))
-        return np.asarray(np.diff(ends[np.asarray(array.offsets)])) + 4
-    if pa.types.is_string(kind) or pa.types.is_binary(kind):
-        lengths = pc.fill_null(pc.binary_length(array), 0)
-        return np.asarray(lengths).astype(np.int64) + 4
-    return np.full(len(array), -(-array.nbytes // max(len(array), 1)))
 
 
 def gathered(table: pa.Table, rows: np.ndarray | pa.Array) -> pa.Table:

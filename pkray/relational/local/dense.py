@@ -45,15 +45,15 @@ class DenseIndex:
     @staticmethod
     def of(keys: pa.ChunkedArray) -> DenseIndex | None:
         """Index keys; None where they are no whole numbers or lie too far apart."""
-        if not _is_whole_number(keys.type) or len(keys) == keys.null_count:
+        if not is_whole_number(keys.type) or len(keys) == keys.null_count:
             return None
-        ends = pc.min_max(_numbers(keys))
+        ends = pc.min_max(numbers_of(keys))
         low, high = ends["min"].as_py(), ends["max"].as_py()
         if high - low >= max(SPREAD * len(keys), SMALL) or len(keys) >= 1 << 31:
             return None
         row_of = np.full(high - low + 1, -1, np.int32)
         rows = np.arange(len(keys), dtype=np.int32)
-        values = _numbers(keys)
+        values = numbers_of(keys)
         if keys.null_count:
             rows = np.flatnonzero(np.asarray(values.is_valid())).astype(np.int32)
             values = values.drop_null()
@@ -62,7 +62,7 @@ class DenseIndex:
 
     def rows(self, keys: pa.ChunkedArray) -> np.ndarray:
         """Find the rows of keys: int64, -1 where there is none."""
-        numbers = _numbers(keys)
+        numbers = numbers_of(keys)
         values = (
             np.asarray(pc.fill_null(numbers, self.low))
             if numbers.null_count
@@ -78,11 +78,13 @@ class DenseIndex:
         return np.where(inside, self.row_of[places], -1).astype(np.int64)
 
 
-def _is_whole_number(kind: pa.DataType) -> bool:
+def is_whole_number(kind: pa.DataType) -> bool:
+    """Whether values of a type can be places."""
     return pa.types.is_signed_integer(kind) or pa.types.is_date32(kind)
 
 
-def _numbers(keys: pa.ChunkedArray) -> pa.Array:
+def numbers_of(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Give whole numbers, or dates, as BIGINT."""
     array = whole(keys)
     if pa.types.is_date32(array.type):
         array = array.view(pa.int32())
@@ -102,14 +104,14 @@ def grouped_densely(
         other than counts, sums and extremes of numbers is asked for.
     """
     keys = table[key]
-    if not _is_whole_number(keys.type) or not all(_is_dense(table, *each) for each in aggregations):
+    if not is_whole_number(keys.type) or not all(_is_dense(table, *each) for each in aggregations):
         return None
-    ends = pc.min_max(_numbers(keys))
+    ends = pc.min_max(numbers_of(keys))
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is None or high - low >= max(PLACES * len(keys), FEW) or high >= LAST:
         return None
     span = high - low + 1
-    places = np.asarray(pc.fill_null(_numbers(keys), high + 1)) - low
+    places = np.asarray(pc.fill_null(numbers_of(keys), high + 1)) - low
     rows = np.bincount(places, minlength=span + 1)
     found = np.flatnonzero(rows)
     made = pa.array(found + low, mask=found == span)

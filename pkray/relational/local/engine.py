@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, UnsupportedError
+from pkray.relational.functions.outputs import OversizedError
 from pkray.relational.local.batches import cut
 from pkray.relational.local.memory import Memory
 from pkray.relational.local.shared import Held, repeated
@@ -89,6 +90,11 @@ def _named_errors() -> Iterator[None]:
         raise EvaluationError(f"a text holds bytes that are no UTF-8: {error}") from error
     except OverflowError as error:
         raise EvaluationError(f"rows cannot be computed, a number is too large: {error}") from error
+    except MemoryError as error:
+        raise UnsupportedError(
+            f"the memory of this process does not suffice ({error}): select fewer columns or "
+            "smaller values, or run on Spark"
+        ) from error
     except RecursionError:
         raise UnsupportedError("the plan is nested too deeply: give its parts names") from None
 
@@ -150,11 +156,32 @@ class Engine:
                 batch = step(batch)
             return batch
 
-        return self._pieces(ahead(taken, self._pieces(batches)))
+        def begun(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+            try:
+                return iter((taken(batch),))
+            except OversizedError:
+                return _in_halves(taken, batch)
+
+        found = ahead(begun, self._pieces(batches))
+        return self._pieces(batch for some in found for batch in some)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             yield from cut(batch, self.batch_rows)
+
+
+def _in_halves(step: Step, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Compute what makes too much at once: as many rows as fit, as they are asked for."""
+    half = batch.num_rows // 2
+    for part in (batch.slice(0, half), batch.slice(half)) if half else (batch,):
+        try:
+            made = step(part)
+        except OversizedError:
+            if not half:
+                raise
+            yield from _in_halves(step, part)
+        else:
+            yield made
 
 
 def _watched(node: Node, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

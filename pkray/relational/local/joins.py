@@ -1,7 +1,8 @@
 """Joins: the left side's rows stream past the right side, which is held if it fits.
 
-Without a further condition Arrow's hash join gives the result itself. Otherwise it gives pairs, as
-numbers of rows beside the columns that the condition reads. Those for which the condition is true
+The right side's rows are indexed by their keys (`key_index`, or `dense` where each has one row).
+Left rows find their pairs as ranges of it, and pairs come out in pieces, as numbers of rows: of
+few keys there may be as many as the product of both sides. Those for which the condition is true
 are kept, and the kind decides what comes out: the pairs, also the rows without one, or only whether
 a row has one. Without keys the pairs are all, in blocks.
 """
@@ -10,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +32,7 @@ from pkray.relational.local.batches import (
 )
 from pkray.relational.local.dense import DenseIndex
 from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, ahead, operator
-from pkray.relational.local.keys import codes, comparable
+from pkray.relational.local.key_index import KeyIndex, alike, cut_ranges
 from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.local.rows import condition_of
 from pkray.relational.local.sizes import rows_about
@@ -40,17 +42,8 @@ from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.rows.python_values import row_text
 from pkray.storage.spill import SpilledBatches
 
-if TYPE_CHECKING:
-    from pyarrow import acero
-
 PROBE_ROWS = 1 << 20
 """Rows of the left side that are joined at once, unless the right side is large."""
-
-SAMPLE_ROWS = 1 << 13
-"""Rows of the left side that show how many rows come out of each."""
-
-JOINED_ROWS = 1 << 22
-"""Rows that come out at once, as the first rows let expect."""
 
 INDEXED_ROWS = 1 << 18
 """Rows of the left side that are looked up at once in an index of the right side."""
@@ -58,20 +51,21 @@ INDEXED_ROWS = 1 << 18
 BLOCK_ROWS = 1 << 18
 """Pairs that are made at once where there are no keys."""
 
+JOINED_ROWS = 1 << 20
+"""Most rows that come out at once."""
+
+JOINED_BYTES = 64 << 20
+"""Bytes that come out at once, about, or fewer if an operator may hold less."""
+
+LEAST_ROWS = 1 << 10
+"""Rows that come out at once, however wide they are."""
+
 MOSTLY = 0.75
 """Share of the rows that one part has if dividing does not help: they have one key."""
 
-ARROW_KINDS = {
-    JoinKind.INNER: "inner",
-    JoinKind.LEFT: "left outer",
-    JoinKind.SEMI: "left semi",
-    JoinKind.ANTI: "left anti",
-}
-TURNED = {"inner": "inner"} | {
-    f"left {kind}": f"right {kind}" for kind in ("outer", "semi", "anti")
-}
 LEFT, RIGHT = "$left", "$right"
 Pairs: TypeAlias = Iterator[tuple[np.ndarray, np.ndarray]]
+Joined: TypeAlias = tuple[pa.Table, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -181,7 +175,10 @@ class Pairing:
         held, more = self.memory.first(right)
         if not more:
             table = table_of(held, self.sides.right)
-            yield from self._joining(table).run(left, self.memory.piece)
+            joining = Joining.of(
+                self.sides, self.kind, in_one_piece(table), self.null_aware, self.memory.piece
+            )
+            yield from joining.run(left)
             return
         rights = chain(drained(held), right)
         keys = () if self.null_aware else self.sides.right_keys  # a NULL is compared with all rows
@@ -198,9 +195,6 @@ class Pairing:
                 yield from self._by_blocks(part.read(), others)
             else:
                 yield from self.run(part.read(), others.read(), level + 1)
-
-    def _joining(self, right: pa.Table) -> Joining:
-        return Joining.of(self.sides, self.kind, in_one_piece(right), self.null_aware)
 
     def _by_blocks(
         self, left: Iterator[pa.RecordBatch], right: SpilledBatches
@@ -221,110 +215,104 @@ class Pairing:
             yield met.rest()
         place = 0
         for batch in right.read() if self.kind is JoinKind.FULL else ():
-            alone = ~matched[place : place + batch.num_rows]
-            yield _alone(self.sides, pa.Table.from_batches([batch]).filter(pa.array(alone)))
+            unpaired = ~matched[place : place + batch.num_rows]
+            yield alone(self.sides, pa.Table.from_batches([batch]).filter(pa.array(unpaired)))
             place += batch.num_rows
         right.close()
 
 
 @dataclass(frozen=True)
 class Joining:
-    """A join whose right side is there as a whole."""
+    """A join whose right side is there as a whole.
+
+    Attributes:
+        dense: the right rows by their key, where a left row pairs with one at most, or it does not
+            matter with how many.
+        most: bytes of the left side that are joined at once, and of pairs that come out, about.
+    """
 
     sides: Sides
     kind: JoinKind
     right: pa.Table
-    null_aware: bool = False
-    index: DenseIndex | None = None
+    null_aware: bool
+    dense: DenseIndex | None
+    most: int
 
     @staticmethod
-    def of(sides: Sides, kind: JoinKind, right: pa.Table, null_aware: bool) -> Joining:
+    def of(
+        sides: Sides, kind: JoinKind, right: pa.Table, null_aware: bool, most: int = JOINED_BYTES
+    ) -> Joining:
         """Join with a right side; index its rows by their key if that serves the join."""
-        index = None
+        dense = None
         if len(sides.left_keys) == 1 and not null_aware and not any(sides.null_safe):
-            index = DenseIndex.of(right[sides.right_keys[0]])
+            dense = DenseIndex.of(right[sides.right_keys[0]])
         which = kind in (JoinKind.SEMI, JoinKind.ANTI, JoinKind.MARK) and sides.condition == TRUE
-        if index is not None and not (index.unique or which):
-            index = None
-        return Joining(sides, kind, right, null_aware, index)
+        if dense is not None and not (dense.unique or which):
+            dense = None
+        return Joining(sides, kind, right, null_aware, dense, most)
 
-    def run(self, left: Iterator[pa.RecordBatch], most: int | None = None) -> Iterator[pa.Table]:
-        """Join the left side's batches; MARK adds its column, FULL gives the right rows last.
+    def run(self, left: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Join the left side's batches; MARK adds its column, FULL gives the right rows last."""
+        matched = np.zeros(self.right.num_rows if self.kind is JoinKind.FULL else 0, bool)
+        if self.sides.left_keys and self.dense is None:
+            _ = self.index  # once, before threads ask for it
+        tables = _cut(left, self._rows_at_once(), self.most)
+        for first, rest in ahead(self._begun, tables):
+            for table, others in chain(() if first is None else (first,), rest):
+                if len(matched):
+                    matched[others] = True
+                if table.num_rows:
+                    yield table
+        if len(matched):
+            yield alone(self.sides, gathered(self.right, np.flatnonzero(~matched)))
 
-        Args:
-            most: bytes of the left side that are joined at once, about.
-        """
-        if self.kind is JoinKind.FULL:
-            yield from self._full(_cut(left, self._rows_at_once(), most))
-            return
-        size = min(self._rows_at_once(), SAMPLE_ROWS)
-        first = next(parts(left, size, most), None)
-        if first is None:
-            return
-        found = self._piece(sliced(first, 0, size))
-        yield found
-        rest = batches_of(sliced(first, size, first.num_rows), first.num_rows)
-        rows = self._rows_at_once(found.num_rows / min(size, first.num_rows))
-        yield from ahead(self._piece, _cut(chain(rest, left), rows, most))
+    def _begun(self, left: pa.Table) -> tuple[Joined | None, Iterator[Joined]]:
+        """Join some rows of the left side: the first piece now, the rest as it is asked for."""
+        made = self._pieces(left)
+        return next(made, None), made
 
-    def _rows_at_once(self, each: float = 1) -> int:
-        """Say how many left rows are joined at once if `each` gives so many rows."""
+    def _rows_at_once(self) -> int:
+        """Say how many left rows are joined at once."""
         rows = self.right.num_rows
-        if self.index is not None:
+        if self.dense is not None:
             return INDEXED_ROWS
         if self.sides.left_keys:
-            return int(min(max(PROBE_ROWS, 8 * rows), max(JOINED_ROWS / max(each, 1), 1)))
+            return max(PROBE_ROWS, 8 * rows)
         return max(BLOCK_ROWS // max(rows, 1), 1)
 
-    def _piece(self, left: pa.Table) -> pa.Table:
-        """Join some rows of the left side."""
-        kind = self.kind
+    def _pieces(self, left: pa.Table) -> Iterator[Joined]:
+        """Give the joined rows, and beside them numbers of the right rows that have pairs."""
+        kind, none = self.kind, np.zeros(0, np.int64)
         if self.null_aware and kind in (JoinKind.ANTI, JoinKind.MARK):
-            return self._compared_as_in(left)
-        if self.index is None and self._by_arrow():
-            return arrow_join(self.sides, left, self.right, ARROW_KINDS[kind])
-        if self.index is None and kind is JoinKind.INNER and self._is_flat():
-            return self._checked(left)
-        return completed(kind, left, self.right, self._pairs(left))
+            yield self._compared_as_in(left), none
+            return
+        if self.dense is not None:
+            found = self.dense.rows(left[self.sides.left_keys[0]])
+            rows = np.flatnonzero(found >= 0)
+            pairs = checked_pairs(self.sides, left, self.right, rows, found[rows])
+            others = np.concatenate([none, *(pair[1] for pair in pairs)])
+            yield completed(_of_left(kind), left, self.right, pairs), others
+            return
+        met = Met(self.sides, kind, self.null_aware, left)
+        if not kind.keeps_right and self.sides.left_keys and self.sides.condition == TRUE:
+            met.found += self._ranges(left).lengths
+            yield met.rest(), none
+            return
+        yield from joined(met, self.right, self._pairs(left))
 
-    def _pairs(self, left: pa.Table) -> list[tuple[np.ndarray, np.ndarray]]:
-        if self.index is None:
-            return list(pairs_of(self.sides, left, self.right))
-        found = self.index.rows(left[self.sides.left_keys[0]])
-        rows = np.flatnonzero(found >= 0)
-        return checked_pairs(self.sides, left, self.right, rows, found[rows])
+    def _pairs(self, left: pa.Table) -> Pairs:
+        if not self.sides.left_keys:
+            return pairs_of(self.sides, left, self.right)
+        most = most_pairs(left, self.right, self.most)
+        return keyed_pairs(self.sides, left, self.right, self._ranges(left), most)
 
-    def _by_arrow(self) -> bool:
-        plain = self.kind in ARROW_KINDS and self.sides.condition == TRUE
-        return plain and bool(self.sides.left_keys)
+    def _ranges(self, left: pa.Table) -> Ranges:
+        return ranges_of(self.sides, left, self.right, self.index)
 
-    def _is_flat(self) -> bool:
-        fields = self.sides.left + self.sides.right
-        return bool(self.sides.left_keys) and not any(each.type.is_nested for each in fields)
-
-    def _checked(self, left: pa.Table) -> pa.Table:
-        """Keep the joined rows that meet the condition, as they come out of the hash join."""
-        sides = self.sides
-        fields = sides.left + sides.right
-        check = condition_of(sides.condition, fields)
-        names = list(sides.left.names), list(sides.right.names)
-        joined = hash_join(sides, left, self.right, "inner", *names).to_reader(use_threads=False)
-        return pa.Table.from_batches([check(batch) for batch in joined], joined.schema)
-
-    def _full(self, tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Join all, then give the right rows that had no pair."""
-        matched = np.zeros(self.right.num_rows, bool)
-
-        def some(left: pa.Table) -> tuple[pa.Table, list[np.ndarray]]:
-            pairs = self._pairs(left)
-            found = completed(JoinKind.LEFT, left, self.right, pairs)
-            return found, [right for _, right in pairs]
-
-        for found, seen in ahead(some, tables):
-            for rows in seen:
-                matched[rows] = True
-            yield found
-        yield _alone(self.sides, gathered(self.right, np.flatnonzero(~matched)))
+    @cached_property
+    def index(self) -> KeyIndex | None:
+        """Index the right rows by their keys; None where that is done for each piece."""
+        return index_of(self.sides, self.right)
 
     def _compared_as_in(self, left: pa.Table) -> pa.Table:
         """Compare the first key as IN does: unknown with NULLs where nothing is equal."""
@@ -362,9 +350,20 @@ class Met:
         """Find the pairs with a block of the right side."""
         if self.null_aware:
             self.unknown |= unknown_as_in(self.sides, self.left, block)
-        for rows, others in pairs_of(self.sides, self.left, block):
-            self.found += np.bincount(rows, minlength=len(self.found))
-            yield rows, others
+        yield from self.pairs_in(pairs_of(self.sides, self.left, block))
+
+    def pairs_in(self, pairs: Pairs) -> Pairs:
+        """Count the pairs of each row, and pass them on; numbers of left rows ascend."""
+        for rows, others in pairs:
+            if len(rows):
+                low = int(rows[0])
+                counts = np.bincount(rows - low)
+                self.found[low : low + len(counts)] += counts
+                yield rows, others
+
+    def is_complete_with(self, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> bool:
+        """Whether these are all the pairs."""
+        return int(self.found.sum()) == sum(len(rows) for rows, _ in pairs)
 
     def rest(self) -> pa.Table:
         """Make the rows that do not depend on which pair was found, once all blocks were met."""
@@ -385,6 +384,33 @@ class Met:
         return _side_by_side(left, none)
 
 
+def joined(met: Met, right: pa.Table, pairs: Pairs) -> Iterator[Joined]:
+    """Make a kind's rows of pairs as they come.
+
+    Yields:
+        rows, and beside them the numbers of right rows that are in them.
+    """
+    kind, left, none = met.kind, met.left, np.zeros(0, np.int64)
+    waiting: list[tuple[np.ndarray, np.ndarray]] = []
+    for rows, others in met.pairs_in(pairs):
+        if kind.keeps_right:
+            if waiting:
+                yield completed(JoinKind.INNER, left, right, waiting), waiting[0][1]
+            waiting = [(rows, others)]
+    if kind.keeps_right and met.is_complete_with(waiting):
+        others = waiting[0][1] if waiting else none  # all at once: left rows may stay in place
+        yield completed(_of_left(kind), left, right, waiting), others
+        return
+    if waiting:
+        yield completed(JoinKind.INNER, left, right, waiting), waiting[0][1]
+    yield met.rest(), none
+
+
+def _of_left(kind: JoinKind) -> JoinKind:
+    """Give the kind that pieces of the left side are joined by."""
+    return JoinKind.LEFT if kind is JoinKind.FULL else kind
+
+
 def sliced(table: pa.Table, start: int, rows: int) -> pa.Table:
     """Take consecutive rows."""
     if table.num_columns:
@@ -397,6 +423,8 @@ def has_pair(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
     """Whether each left row has a pair."""
     if not sides.left_keys and sides.condition == TRUE:
         return np.full(left.num_rows, right.num_rows > 0)
+    if sides.left_keys and sides.condition == TRUE:
+        return ranges_of(sides, left, right).lengths > 0
     found = np.zeros(left.num_rows, bool)
     for rows, _ in pairs_of(sides, left, right):
         found[rows] = True
@@ -460,7 +488,7 @@ def _side_by_side(left: pa.Table, right: pa.Table) -> pa.Table:
     return pa.Table.from_arrays(columns, names=names) if columns else left
 
 
-def _alone(sides: Sides, right: pa.Table) -> pa.Table:
+def alone(sides: Sides, right: pa.Table) -> pa.Table:
     """Put NULLs in the place of the left side."""
     nulls = [pa.nulls(right.num_rows, field.type) for field in sides.left.arrow]
     names = [*sides.left.names, *right.column_names]
@@ -482,7 +510,7 @@ def with_alone(
     matched = np.zeros(right.num_rows, bool)
     for _, others in pairs:
         matched[others] = True
-    yield _alone(sides, gathered(right, np.flatnonzero(~matched)))
+    yield alone(sides, gathered(right, np.flatnonzero(~matched)))
 
 
 def checked_pairs(
@@ -501,34 +529,67 @@ def checked_pairs(
 
 
 def pairs_of(sides: Sides, left: pa.Table, right: pa.Table) -> Pairs:
-    """Find the pairs of rows, as int64 numbers of rows of each side."""
+    """Find the pairs of rows, as int64 numbers of rows of each side; the left ones ascend."""
+    if sides.left_keys:
+        yield from keyed_pairs(sides, left, right, ranges_of(sides, left, right), BLOCK_ROWS)
+        return
     check, names = sides.check(), sides.reads()
-    made = (
-        _keyed_pairs(sides, left, right, names) if sides.left_keys else _blocks(left, right, names)
-    )
-    for batch in made:
+    for batch in _blocks(left, right, names):
         kept = batch if check is None else check(batch)
         yield np.asarray(kept[LEFT]), np.asarray(kept[RIGHT])
 
 
-def _keyed_pairs(
-    sides: Sides, left: pa.Table, right: pa.Table, names: list[str]
-) -> Iterator[pa.RecordBatch]:
-    read = [name for name in names if name in sides.left]
-    others = [name for name in names if name in sides.right]
-    if any(pa.types.is_nested((sides.left + sides.right)[name].type.arrow) for name in names):
-        for batch in _keyed_pairs(sides, left, right, []):
-            yield with_columns(
-                left, right, np.asarray(batch[LEFT]), np.asarray(batch[RIGHT]), names
-            )
-        return
-    numbered = left.append_column(LEFT, pa.array(np.arange(left.num_rows)))
-    counted = right.append_column(RIGHT, pa.array(np.arange(right.num_rows)))
-    plan = hash_join(sides, numbered, counted, "inner", [*read, LEFT], [*others, RIGHT])
-    reader = plan.to_reader(use_threads=False)
-    for batch in reader:
-        if batch.num_rows:
-            yield batch.select([*names, LEFT, RIGHT])
+@dataclass(frozen=True)
+class Ranges:
+    """The right rows that left rows pair with, before the condition.
+
+    Attributes:
+        order: int64 numbers of right rows.
+        starts, lengths: int64, one a left row: a range of `order`.
+    """
+
+    order: np.ndarray
+    starts: np.ndarray
+    lengths: np.ndarray
+
+
+def index_of(sides: Sides, right: pa.Table) -> KeyIndex | None:
+    """Index right rows by their keys; None where some are nested, and known beside left ones."""
+    if any(sides.right[name].type.is_nested for name in sides.right_keys):
+        return None
+    return KeyIndex.of([right[name] for name in sides.right_keys], sides.null_safe)
+
+
+def ranges_of(
+    sides: Sides, left: pa.Table, right: pa.Table, index: KeyIndex | None = None
+) -> Ranges:
+    """Find the right rows of each left row's keys."""
+    index = index or index_of(sides, right)
+    ours = [left[name] for name in sides.left_keys]
+    if index is None:
+        theirs = [right[name] for name in sides.right_keys]
+        for place, (key, other) in enumerate(zip(ours, theirs, strict=True)):
+            if pa.types.is_nested(key.type):
+                ours[place], theirs[place] = alike(key, other)
+        index = KeyIndex.of(theirs, sides.null_safe)
+    return Ranges(index.order, *index.ranges(ours))
+
+
+def most_pairs(left: pa.Table, right: pa.Table, most: int) -> int:
+    """Say how many pairs are made at once, of about so many bytes."""
+    each = sum(side.nbytes // max(side.num_rows, 1) for side in (left, right))
+    fit = min(most, JOINED_BYTES) // max(each, 1)
+    return min(max(fit, LEAST_ROWS), JOINED_ROWS)
+
+
+def keyed_pairs(sides: Sides, left: pa.Table, right: pa.Table, ranges: Ranges, most: int) -> Pairs:
+    """Give the pairs that meet the condition, at most so many at once."""
+    for rows, places in cut_ranges(ranges.starts, ranges.lengths, most):
+        pairs = checked_pairs(sides, left, right, rows, ranges.order[places])
+        yield (
+            np.concatenate([ours for ours, _ in pairs]),
+            np.concatenate([theirs for _, theirs in pairs]),
+        )
 
 
 def _blocks(left: pa.Table, right: pa.Table, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -559,88 +620,3 @@ def with_columns(
     ]
     arrays = [whole(column) for column in columns] + list(taken.values())
     return pa.RecordBatch.from_arrays(arrays, names=[*names, *taken])
-
-
-def arrow_join(sides: Sides, left: pa.Table, right: pa.Table, kind: str) -> pa.Table:
-    """Join by Arrow's hash join; the columns are the left ones, then the right ones."""
-    keeps = kind in ("inner", "left outer")
-    others = list(sides.right.names) if keeps else []
-    read = list(sides.left.names)
-    fields = [sides.left[name] for name in read] + [sides.right[name] for name in others]
-    if not any(column.type.is_nested for column in fields) and read:
-        return hash_join(sides, left, right, kind, read, others).to_table(use_threads=False)
-    numbered = left.append_column(LEFT, pa.array(np.arange(left.num_rows)))
-    counted = right.append_column(RIGHT, pa.array(np.arange(right.num_rows)))
-    found = hash_join(sides, numbered, counted, kind, [LEFT], [RIGHT] if keeps else []).to_table(
-        use_threads=False
-    )
-    rows = gathered(left, whole(found[LEFT]))
-    return _side_by_side(rows, gathered(right, whole(found[RIGHT]))) if keeps else rows
-
-
-def hash_join(
-    sides: Sides,
-    left: pa.Table,
-    right: pa.Table,
-    kind: str,
-    left_columns: list[str],
-    right_columns: list[str],
-) -> acero.Declaration:
-    """Declare Arrow's hash join, with the smaller side in the hash table."""
-    from pyarrow import acero  # it imports pandas: not before something is joined
-
-    left, right, left_keys, right_keys = _with_keys(sides, left, right)
-    inputs = [
-        acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
-        for table in (
-            left.select(list(dict.fromkeys([*left_keys, *left_columns]))),
-            right.select(list(dict.fromkeys([*right_keys, *right_columns]))),
-        )
-    ]
-    if left.num_rows >= right.num_rows:
-        options = acero.HashJoinNodeOptions(
-            kind, left_keys, right_keys, left_columns, right_columns
-        )
-        return acero.Declaration("hashjoin", options, inputs)
-    options = acero.HashJoinNodeOptions(
-        TURNED[kind], right_keys, left_keys, right_columns, left_columns
-    )
-    turned = acero.Declaration("hashjoin", options, inputs[::-1])
-    order = acero.ProjectNodeOptions(
-        [pc.field(name) for name in [*left_columns, *right_columns]],
-        [*left_columns, *right_columns],
-    )
-    return acero.Declaration.from_sequence([turned, acero.Declaration("project", order)])
-
-
-def _with_keys(
-    sides: Sides, left: pa.Table, right: pa.Table
-) -> tuple[pa.Table, pa.Table, list[str], list[str]]:
-    """Give both tables with key columns that Arrow compares as the plan does, and their names."""
-    left_keys, right_keys = list(sides.left_keys), list(sides.right_keys)
-    for i, null_safe in enumerate(sides.null_safe):
-        ours, theirs = left[left_keys[i]], right[right_keys[i]]
-        made = _made_comparable(ours, theirs, null_safe)
-        if made is not None:
-            left_keys[i], right_keys[i] = f"$left key {i}", f"$right key {i}"
-            left = left.append_column(left_keys[i], made[0])
-            right = right.append_column(right_keys[i], made[1])
-    return left, right, left_keys, right_keys
-
-
-def _made_comparable(
-    left: pa.ChunkedArray, right: pa.ChunkedArray, null_safe: bool
-) -> tuple[pa.Array, pa.Array] | None:
-    """Give numbers that are equal where keys are; None: the keys themselves do."""
-    kind = left.type
-    if pa.types.is_nested(kind) or (null_safe and (left.null_count or right.null_count)):
-        both = pa.chunked_array([*left.chunks, *right.chunks], kind)
-        numbers = codes([both], len(both)).of_row
-        null = np.zeros(len(both), bool) if null_safe else np.asarray(whole(pc.is_null(both)))
-        made = pa.array(numbers, mask=null)
-        return made[: len(left)], made[len(left) :]
-    if pa.types.is_floating(kind):
-        bits = pa.int64() if kind.bit_width == 64 else pa.int32()
-        ours, theirs = (whole(comparable(column)).view(bits) for column in (left, right))
-        return ours, theirs
-    return None

@@ -10,13 +10,23 @@ import pyarrow.compute as pc
 
 from pkray.relational.local.batches import (
     batches_of,
+    gathered,
     in_one_piece,
-    spread,
     whole,
     with_schema,
 )
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.joins import Sides, checked_pairs, with_alone
+from pkray.relational.local.joins import (
+    Met,
+    Ranges,
+    Sides,
+    alone,
+    checked_pairs,
+    joined,
+    keyed_pairs,
+    most_pairs,
+    with_alone,
+)
 from pkray.relational.local.keys import argsort, codes
 from pkray.relational.local.memory import Side
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
@@ -126,26 +136,30 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         node.condition,
     )  # fmt: skip
     sides = Sides.of(plain)
+    kind = {JoinKind.RIGHT: JoinKind.INNER, JoinKind.FULL: JoinKind.LEFT}.get(node.kind, node.kind)
     for left, right in _tables(node, sides, engine):
-        pairs = near(node, sides, left, right)
-        yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
+        most = most_pairs(left, right, engine.memory.piece)
+        pairs = keyed_pairs(sides, left, right, near(node, sides, left, right), most)
+        matched = np.zeros(right.num_rows if kind is not node.kind else 0, bool)
+        for table, others in joined(Met(sides, kind, False, left), right, pairs):
+            if len(matched):
+                matched[others] = True
+            yield from _given(table, node.fields.arrow, engine)
+        if len(matched):
+            rest = alone(sides, gathered(right, np.flatnonzero(~matched)))
+            yield from _given(rest, node.fields.arrow, engine)
 
 
-def near(
-    node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Pair rows of equal keys whose times are near, as int64 numbers of rows of each side."""
+def near(node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table) -> Ranges:
+    """Find the right rows of equal keys whose times are near those of left rows."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
     left_time, right_time = node.left_time, _renamed(node, node.right_time)
     assert left_time is not None, "versions are of a time"
     (times, valid), (theirs, their_valid), scale = _moments(left[left_time], right[right_time])
-    rows = np.flatnonzero(known & valid)
     there = np.flatnonzero(theirs_known & their_valid)
-    low, high = times[rows] - node.upper * scale, times[rows] - node.lower * scale
-    places, starts, lengths = _ranges(keys[rows], low, high, others[there], theirs[there])
-    return checked_pairs(
-        sides, left, right, np.repeat(rows, lengths), there[places[spread(starts, lengths)]]
-    )
+    low, high = times - node.upper * scale, times - node.lower * scale
+    places, starts, lengths = _ranges(keys, low, high, others[there], theirs[there])
+    return Ranges(there[places], starts, np.where(known & valid, lengths, 0))
 
 
 def _ranges(
@@ -176,6 +190,9 @@ def _finished(
     engine: Engine,
 ) -> Iterator[pa.RecordBatch]:
     for table in with_alone(kind, sides, left, right, pairs):
-        columns = table.columns[: len(schema)]
-        made = pa.Table.from_arrays(columns, names=schema.names)
-        yield from batches_of(with_schema(made, schema), engine.batch_rows)
+        yield from _given(table, schema, engine)
+
+
+def _given(table: pa.Table, schema: pa.Schema, engine: Engine) -> Iterator[pa.RecordBatch]:
+    made = pa.Table.from_arrays(table.columns[: len(schema)], names=schema.names)
+    yield from batches_of(with_schema(made, schema), engine.batch_rows)

@@ -26,7 +26,7 @@ class Setting:
     secret: bool = False
 
 
-MEMORY = size("1 mb", "1024 tb")
+MEMORY = size("1 kb", "1024 tb")
 """Below it a batch of rows finds no room; above it no machine has what is meant."""
 
 MOST_WORKERS = 1024

@@ -31,6 +31,22 @@ QUERIES = {
 }
 
 
+def peak(query: str, rows: int) -> dict[str, int]:
+    """Run a query in a process of its own."""
+    script = Path(__file__).with_name("memory_peak.py")
+    root = str(Path(__file__).parents[3])
+    found = subprocess.run(
+        [sys.executable, str(script), str(MEMORY), str(rows), query],
+        env={**os.environ, **HELD_ALONE, "PYTHONPATH": root},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    made: dict[str, int] = json.loads(found.stdout)
+    return made
+
+
 @pytest.mark.parametrize(
     "name",
     [
@@ -41,18 +57,29 @@ QUERIES = {
     ],
 )
 def test_rows_of_several_times_the_memory_do_not_pass_it(name: str) -> None:
-    script = Path(__file__).with_name("memory_peak.py")
-    root = str(Path(__file__).parents[3])
-    found = subprocess.run(
-        [sys.executable, str(script), str(MEMORY), str(ROWS), QUERIES[name]],
-        env={**os.environ, **HELD_ALONE, "PYTHONPATH": root},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    report = json.loads(found.stdout)
+    report = peak(QUERIES[name], ROWS)
     assert (report["rows"], report["sum"]) == (ROWS, ROWS * (ROWS - 1) // 2)
+    assert report["peak"] < ALLOWED
+
+
+ONE_KEY = "a.k * 0 = b.k * 0"
+HOT = {
+    "inner": (f"SELECT a.k, a.s, b.s AS t FROM a JOIN b ON {ONE_KEY}", 9_000_000),
+    "cross": ("SELECT a.k, a.s, b.s AS t FROM a CROSS JOIN b", 9_000_000),
+    "unequal": ("SELECT a.k, b.s AS t FROM a JOIN b ON a.k <> b.k", 8_997_000),
+    "left": (f"SELECT a.k, b.s AS t FROM a LEFT JOIN b ON {ONE_KEY} AND a.k <> b.k", 8_997_000),
+    "full": (f"SELECT a.k, b.s AS t FROM a FULL JOIN b ON {ONE_KEY}", 9_000_000),
+    "semi": (f"SELECT a.k, a.s FROM a LEFT SEMI JOIN b ON {ONE_KEY} AND a.k < b.k", 2999),
+    "anti": (f"SELECT a.k, a.s FROM a LEFT ANTI JOIN b ON {ONE_KEY} AND a.k < b.k", 1),
+}
+"""Joins of 3000 rows with 3000 and how many rows come out: nearly as many as there are pairs."""
+
+
+@pytest.mark.parametrize("name", HOT)
+def test_pairs_of_few_keys_do_not_pass_the_memory(name: str) -> None:
+    query, rows = HOT[name]
+    report = peak(query, 3000)
+    assert report["rows"] == rows
     assert report["peak"] < ALLOWED
 
 

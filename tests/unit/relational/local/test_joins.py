@@ -29,8 +29,8 @@ def pieces(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             ("PROBE", 3),
             ("BLOCK", 4),
             ("INDEXED", 2),
-            ("SAMPLE", 2),
             ("JOINED", 3),
+            ("LEAST", 2),
         ):
             monkeypatch.setattr(f"pkray.relational.local.joins.{name}_ROWS", rows)
 

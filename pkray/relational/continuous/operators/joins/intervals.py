@@ -17,7 +17,7 @@ from pkray.relational.continuous.operators.joins.near_side import (
     NearSide,
     NearSpec,
 )
-from pkray.relational.local.joins import Sides
+from pkray.relational.local.joins import JOINED_ROWS, Sides, keyed_pairs
 from pkray.relational.local.temporal import near
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
@@ -103,7 +103,9 @@ class IntervalJoins(Operator):
     ) -> tuple[np.ndarray, np.ndarray]:
         """Pair a delta's rows with rows of the other side; in the order of the delta's."""
         tables = [pa.Table.from_batches([each]) for each in (delta.rows, found.rows)]
-        pairs = near(self.node, self._pairs_of, *(tables if index == _LEFT else tables[::-1]))
+        ours, theirs = tables if index == _LEFT else tables[::-1]
+        ranges = near(self.node, self._pairs_of, ours, theirs)
+        pairs = list(keyed_pairs(self._pairs_of, ours, theirs, ranges, JOINED_ROWS))
         nothing = np.zeros(0, np.int64)
         left = np.concatenate([nothing, *(each for each, _ in pairs)])
         right = np.concatenate([nothing, *(each for _, each in pairs)])

@@ -44,7 +44,7 @@ def test_values_are_put_into_arrays_of_a_column() -> None:
     ("place", "error", "message"),
     [
         ("0", EvaluationError, "counts from 1"),
-        ("2000000000", EvaluationError, "2000000000 elements"),
+        ("2000000000", EvaluationError, "2000000000, 1. makes a value"),
         ("1L", QueryError, "it takes an INT"),
         ("'1'", QueryError, "it takes an INT"),
     ],
