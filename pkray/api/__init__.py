@@ -14,4 +14,6 @@ Each is a class over one of a lower layer, which does the work and knows nothing
 - **relation** (``relation``): a lazy query with the methods that go on from it; ``inputs`` makes
   relations of rows, changes and texts.
 - **statement** (``statement``): reads a statement of SQL and does it, or holds an INSERT.
+- **plan** (``plan``): a query as JSON, run or compared with another one.
+- **query** (``query``): a continuous query that is watched, stopped, proved and upgraded.
 """

@@ -150,11 +150,11 @@ class Catalog(catalog.Catalog):
         Raises:
             QueryNotFoundError: there is none of this name.
         """
-        return relational.find_query(self, name)
+        return relational.held(relational.find_query(self, name))
 
     def queries(self) -> list[Any]:
         """List the continuous queries of the warehouse, whether they run or not."""
-        return list(relational.list_queries(self))
+        return [relational.held(each) for each in relational.list_queries(self)]
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""

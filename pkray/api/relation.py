@@ -649,7 +649,9 @@ class Relation(Queried):
         Raises:
             As `stream`; and QueryExistsError: there is a query of this name with another plan.
         """
-        return relational.for_each_batch(self, function, name, encoding, trigger, clock)
+        return relational.held(
+            relational.for_each_batch(self, function, name, encoding, trigger, clock)
+        )
 
     def materialize(
         self,
@@ -702,7 +704,7 @@ class Relation(Queried):
             UnsupportedError: a node does not run continuously; with `strict` one is excepted from
                 the claim that the result equals the bounded one.
         """
-        return relational.materialize(
+        made = relational.materialize(
             self,
             name,
             primary_key,
@@ -716,6 +718,7 @@ class Relation(Queried):
             backfill,
             replace,
         )
+        return relational.held(made)
 
     # Plans
 
@@ -725,7 +728,7 @@ class Relation(Queried):
         Args:
             into: the table that its rows go to.
         """
-        return relational.compile_relation(self, into)
+        return relational.Plan.from_compiled(relational.compile_relation(self, into))
 
     # How methods write
 

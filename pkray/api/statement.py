@@ -109,7 +109,9 @@ class Statement:
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""
-        return relational.compile_inserts(self._catalog, self._inserts, self.dialect)
+        return relational.Plan.from_compiled(
+            relational.compile_inserts(self._catalog, self._inserts, self.dialect)
+        )
 
     def explain(self) -> list[Explanation]:
         """Say how each INSERT would run."""

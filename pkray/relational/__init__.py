@@ -28,6 +28,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pkray.api.inputs import Changelog, changelog, from_arrow, query
+    from pkray.api.plan import Plan
+    from pkray.api.plan import load_plan as load_plan
+    from pkray.api.plan import run_plan_statement as run_plan_statement
+    from pkray.api.query import held as held
     from pkray.api.relation import Relation
     from pkray.api.relation import of_system_table as of_system_table
     from pkray.api.relation import of_table as of_table
@@ -37,6 +41,8 @@ if TYPE_CHECKING:
     from pkray.relational.api.column import Column, col, exists, lit, when
     from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
     from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
+    from pkray.relational.compiling import compile_inserts as compile_inserts
+    from pkray.relational.compiling import compile_relation as compile_relation
     from pkray.relational.continuous.queries.materializing import materialize as materialize
     from pkray.relational.continuous.queries.options import QueryOptions as QueryOptions
     from pkray.relational.continuous.queries.query import find_query as find_query
@@ -47,11 +53,6 @@ if TYPE_CHECKING:
     from pkray.relational.continuous.queries.stream import for_each_batch as for_each_batch
     from pkray.relational.continuous.queries.stream import open_stream as open_stream
     from pkray.relational.continuous.queries.verify import check_exact as check_exact
-    from pkray.relational.plans import Plan
-    from pkray.relational.plans import compile_inserts as compile_inserts
-    from pkray.relational.plans import compile_relation as compile_relation
-    from pkray.relational.plans import load_plan as load_plan
-    from pkray.relational.plans import run_plan_statement as run_plan_statement
     from pkray.relational.session import QuerySession as QuerySession
     from pkray.relational.sources.watermarks import options_of as options_of
     from pkray.relational.statements.views import create_view as create_view
@@ -84,6 +85,8 @@ __all__ = [
 
 _MEMBERS = {
     "pkray.api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
+    "pkray.api.plan": ("Plan", "load_plan", "run_plan_statement"),
+    "pkray.api.query": ("held",),
     "pkray.api.relation": ("Relation", "of_system_table", "of_table"),
     "pkray.api.statement": ("Statement", "run_statement"),
     "pkray.relational.api.column": ("Column", "col", "exists", "lit", "when"),
@@ -96,13 +99,7 @@ _MEMBERS = {
     "pkray.relational.continuous.queries.state_tables": ("state_rows",),
     "pkray.relational.continuous.queries.stream": ("for_each_batch", "open_stream"),
     "pkray.relational.continuous.queries.verify": ("check_exact",),
-    "pkray.relational.plans": (
-        "Plan",
-        "compile_inserts",
-        "compile_relation",
-        "load_plan",
-        "run_plan_statement",
-    ),
+    "pkray.relational.compiling": ("compile_inserts", "compile_relation"),
     "pkray.relational.session": ("QuerySession",),
     "pkray.relational.sources.watermarks": ("options_of",),
     "pkray.relational.statements.views": ("create_view", "drop_view", "register_function"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import pkray
+from pkray.api.plan import Plan
 from pkray.errors import (
     QueryExistsError,
     QueryFailedError,
@@ -23,7 +24,6 @@ from pkray.errors import (
 )
 from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
-from pkray.relational.plans import Plan
 
 Put = Callable[..., int]
 

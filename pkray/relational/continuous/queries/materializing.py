@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pkray.arguments.facade import Options
 from pkray.errors import QueryError, SchemaError
+from pkray.relational.compiling import compile_plans, session_of
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query
@@ -15,15 +16,14 @@ from pkray.relational.continuous.queries.verify import check_exact
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
 from pkray.relational.plan.state import ttl_of
-from pkray.relational.plans import compile_plans, session_of
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
-    from pkray.api.relation import Relation
+    from pkray.relational.bound_query import BoundQuery
 
 
 def materialize(
-    relation: Relation,
+    relation: BoundQuery,
     name: str,
     primary_key: Sequence[str] | None,
     options: Options | None,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
 
@@ -128,8 +127,7 @@ _FUNCTIONS: dict[str, Outlet] = {}
 
 
 class Query:
-    """A continuous query; made by ``Relation.materialize`` and ``Statement.start``, found by
-    ``Catalog.query``.
+    """A continuous query, as what makes and runs it holds it; users hold ``pkray.api.query.Query``.
 
     Attributes:
         name: the query's; that of its table, where it has one.
@@ -456,7 +454,7 @@ class Query:
                 )
             time.sleep(0.1)
 
-    def resume(self, savepoint: str | None = None, on_failure: OnFailure | None = None) -> Query:
+    def resume(self, savepoint: str | None = None, on_failure: OnFailure | None = None) -> Self:
         """Let it go on where it stopped.
 
         Args:
@@ -522,54 +520,29 @@ class Query:
         if is_running:
             _start(self._catalog, self._current)
 
-    def plan(self) -> Any:
-        """Give the plan that it runs."""
-        current = self._current
-        roots = _roots(self._catalog, current)
-        return _plans().Plan(current.document, roots, self._catalog.session)
-
-    def diff(self, new: Any) -> PlanDiff:
+    def _fates(
+        self, document: dict[str, Any], roots: tuple[Node, ...], before: Sequence[bool]
+    ) -> PlanDiff:
         """Say what becomes of each operator with state if another plan takes over.
 
         Args:
-            new: as of `upgrade`.
-
-        Returns:
-            each state kept, warmed up or dropped; and in ``refused`` why the plan cannot take over.
+            document, roots, before: the plan; as of `start_query`.
         """
         current = self._current
-        proposal = _proposal(self._catalog, current, new, "proposal")
+        proposal = _proposal(self._catalog, current, document, roots, before, "proposal")
         return fates(_site(self._catalog, self.name), current, proposal).diff
 
-    def upgrade(self, new: Any, *, wait: bool = True, timeout: float = 3600.0) -> Upgrade:
-        """Let another plan take over.
-
-        Operators that compute the same go on with their states; others are computed from what the
-        sources hold. Until that is done the query goes on as it was; then one snapshot of each
-        result has the rows of the newer plan, and the table its columns. With the query's own plan
-        nothing happens.
+    def _hand_over(
+        self, document: dict[str, Any], roots: tuple[Node, ...], before: Sequence[bool]
+    ) -> Upgrade:
+        """Let another plan take over; as of ``Query.upgrade``.
 
         Args:
-            new: a relation, a plan, an INSERT, or SQL of a SELECT or an INSERT.
-            wait: until it has taken over.
-            timeout: seconds.
-
-        Returns:
-            the upgrade, to be accepted or rolled back.
-
-        Raises:
-            SharedResultError: a result that would change has rows of others.
-            UpgradeRefusedError: the plan cannot take over; its ``field`` says what differs.
-            UpgradeError: another upgrade is under way, or not accepted yet.
-            QueryFailedError: the newer plan cannot be computed; the query goes on as it was.
-            ServiceUnavailableError: it takes longer than `timeout`; it goes on.
+            document, roots, before: the plan; as of `start_query`.
         """
         current, site = self._current, _site(self._catalog, self.name)
-        proposal = _proposal(self._catalog, current, new, new_identity())
-        found = Upgrade(site, ask(site, current, proposal), self._carry_out)
-        if wait:
-            found.wait(timeout)
-        return found
+        proposal = _proposal(self._catalog, current, document, roots, before, new_identity())
+        return Upgrade(site, ask(site, current, proposal), self._carry_out)
 
     def accept(self) -> None:
         """Accept the upgrade: what going back needs is let go.
@@ -1293,22 +1266,22 @@ def _site(catalog: Catalog, name: str) -> Site:
     return Site(catalog, name, lambda definition: _roots(catalog, definition))
 
 
-def _plans() -> Any:
-    return importlib.import_module("pkray.relational.plans")  # a door upwards
-
-
-def _proposal(catalog: Catalog, current: Definition, new: Any, generation: str) -> Definition:
+def _proposal(
+    catalog: Catalog,
+    current: Definition,
+    document: dict[str, Any],
+    made_of: tuple[Node, ...],
+    before: Sequence[bool],
+    generation: str,
+) -> Definition:
     """Make what a query would be with another plan.
 
+    Args:
+        document, made_of, before: the plan; as of `start_query`.
+
     Raises:
-        UnsupportedError: a node does not run continuously, or the query goes to a program.
+        UnsupportedError: a node does not run continuously.
     """
-    if not current.tables:
-        raise UnsupportedError(
-            f"query {current.name} goes to a program: start another one with the newer plan",
-            query=current.name,
-        )
-    document, made_of, before = _plans().replacing(catalog, current, new)
     roots = in_query(made_of, _store(catalog).folder(current.name), current.begun)
     for root in roots:
         check_operators(root, document["dialect"])

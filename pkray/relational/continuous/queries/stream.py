@@ -14,6 +14,7 @@ from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
+from pkray.relational.compiling import session_of
 from pkray.relational.continuous.operator import check_operators
 from pkray.relational.continuous.outlets.outlets import (
     Encoding,
@@ -43,7 +44,6 @@ from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
-from pkray.relational.plans import session_of
 from pkray.relational.sources.streamed import Feeding, StreamedSource
 from pkray.relational.spark_engine import spark_engine
 from pkray.service.ray.datasets import dataset_of
@@ -55,7 +55,7 @@ from pkray.table.databases import remove_folders
 from pkray.version import __version__
 
 if TYPE_CHECKING:
-    from pkray.api.relation import Relation
+    from pkray.relational.bound_query import BoundQuery
     from pkray.relational.catalog import Catalog
 
 Follow: TypeAlias = Literal["changes", "available_now"]
@@ -192,7 +192,7 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
 
 
 def open_stream(
-    relation: Relation,
+    relation: BoundQuery,
     encoding: Encoding,
     trigger: Follow,
     name: str | None,
@@ -251,7 +251,7 @@ class _Unkept(Place):
     It lies in the warehouse, where processes of other machines reach it; without one on the disk.
     """
 
-    def __init__(self, relation: Relation) -> None:
+    def __init__(self, relation: BoundQuery) -> None:
         self._relation = relation
         self._store: ObjectStore | None = None
         self._disk: OwnedDirectory | None = None
@@ -277,7 +277,7 @@ class _Unkept(Place):
 
 
 def for_each_batch(
-    relation: Relation,
+    relation: BoundQuery,
     function: Function,
     name: str,
     encoding: Encoding,
@@ -291,7 +291,7 @@ def for_each_batch(
     return start_function(_catalog(relation, name), definition, (root,), outlet, clock)
 
 
-def _physical(relation: Relation, encoding: Encoding) -> Node:
+def _physical(relation: BoundQuery, encoding: Encoding) -> Node:
     before = encoding != "upsert"
     twice = tells_twice(_options(relation))
     plan = with_total_rows(optimize(relation.plan), relation.dialect)
@@ -301,7 +301,7 @@ def _physical(relation: Relation, encoding: Encoding) -> Node:
 
 
 def _definition(
-    relation: Relation, name: str, root: Node, encoding: Encoding, trigger: str = "changes"
+    relation: BoundQuery, name: str, root: Node, encoding: Encoding, trigger: str = "changes"
 ) -> Definition:
     before = (encoding != "upsert",)
     dialect = str(relation.dialect)
@@ -313,15 +313,15 @@ def _definition(
     return Definition(name, document, before, (), now_millis(), dialect, options.kept())
 
 
-def _ttl(relation: Relation) -> str:
+def _ttl(relation: BoundQuery) -> str:
     return ttl_of(_options(relation))
 
 
-def _options(relation: Relation) -> Mapping[str, str]:
+def _options(relation: BoundQuery) -> Mapping[str, str]:
     return relation.names.session.options if relation.names.session else {}
 
 
-def _catalog(relation: Relation, name: str) -> Catalog:
+def _catalog(relation: BoundQuery, name: str) -> Catalog:
     session = session_of(relation)
     if session is None:
         raise QueryError(

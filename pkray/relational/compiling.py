@@ -1,0 +1,162 @@
+"""Plans of queries, compiled: what JSON has of them, and what runs continuously."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.bound_query import BoundQuery
+from pkray.relational.catalog import Catalog
+from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
+from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.query import Query, start_query
+from pkray.relational.dialect import Dialect
+from pkray.relational.optimizer import optimize
+from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
+from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Scan, Sink
+from pkray.relational.plan.physical import tells_twice, to_physical
+from pkray.relational.plan.state import ttl_of
+from pkray.relational.plan.total_rows import with_total_rows
+from pkray.relational.session import QuerySession
+from pkray.relational.sources.table import TableSource
+from pkray.relational.sql.statements import kinds as said
+from pkray.relational.statements.changing import BoundInsert
+from pkray.table.table import Table
+from pkray.version import __version__
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A compiled plan.
+
+    Attributes:
+        document: as JSON has it.
+        roots: the physical plan: one that gives rows, or one a table.
+        session: of the catalog whose tables it reads; None where it reads none.
+    """
+
+    document: dict[str, Any]
+    roots: tuple[Node, ...]
+    session: QuerySession | None
+
+    @property
+    def before(self) -> list[bool]:
+        """Say of each root whether rows before updates are needed."""
+        return [_needs_before(root, self.session) for root in self.roots]
+
+    def start(
+        self,
+        name: str | None = None,
+        options: QueryOptions | None = None,
+        *,
+        owns: bool = False,
+        replace: bool = False,
+    ) -> Query:
+        """Run it continuously; as of ``Plan.start``."""
+        sinks = [root for root in self.roots if isinstance(root, Sink)]
+        if not sinks or self.session is None:
+            raise UnsupportedError(
+                "a plan runs continuously into tables: compile an INSERT, or call stream()"
+            )
+        return start_query(
+            self.session.catalog,
+            name or "+".join(sink.table for sink in sinks),
+            self.document,
+            self.roots,
+            self.before,
+            self.document["dialect"],
+            (options or QueryOptions()).bounded_by(self.session.options),
+            owns=owns,
+            replace=replace,
+        )
+
+
+def compile_relation(relation: BoundQuery, into: str | None = None) -> Compiled:
+    """Compile a relation's plan; as of ``Relation.compile_plan``."""
+    session = session_of(relation)
+    if into is not None:
+        if session is None:
+            raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
+        tree = said.Insert(tuple(into.split(".")), relation.tree)
+        bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
+        return compile_plans([bound.node], relation.dialect, session)
+    return compile_plans([relation.plan], relation.dialect, session)
+
+
+def session_of(relation: BoundQuery) -> QuerySession | None:
+    """Give a relation's session, or open the warehouse of the first table that it reads; None
+    where it reads none.
+    """
+    if relation.names.session is not None:
+        return relation.names.session
+    scans = (node for node in relation.plan.walk() if isinstance(node, Scan))
+    tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
+    for table in tables:
+        place = table.location
+        warehouse = place.url.rsplit("/", 2)[0]  # the table's folder is in that of its database
+        return QuerySession(Catalog(warehouse, table.runtime, place.storage_options))
+    return None
+
+
+def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> Compiled:
+    """Compile INSERTs into one plan; what they have in common is in it once."""
+    for each in inserts:
+        if each.overwrite or each.partition:
+            raise UnsupportedError(
+                "INSERT OVERWRITE and PARTITION do not go into plans: write INSERT INTO, with the "
+                "partition's columns in the query"
+            )
+    return compile_plans([each.node for each in inserts], dialect, catalog.session)
+
+
+def compile_plans(
+    plans: Sequence[Node], dialect: Dialect, session: QuerySession | None
+) -> Compiled:
+    """Compile bound plans; what is equal in several of them is in it once."""
+    optimized = [_settled(with_total_rows(optimize(plan), dialect), session) for plan in plans]
+    before = [_needs_before(plan, session) for plan in optimized]
+    options = session.options if session else {}
+    duplicates = tells_twice(options)
+    physical = tuple(
+        to_physical(plan, before=needed, by_key=not needed, duplicates=duplicates)
+        for plan, needed in zip(optimized, before, strict=True)
+    )
+    document = to_json(
+        physical,
+        dialect=str(dialect),
+        version=__version__,
+        ttl=ttl_of(options),
+        before=before,
+    )
+    return Compiled(document, physical, session)
+
+
+def _settled(plan: Node, session: QuerySession | None) -> Node:
+    if not isinstance(plan, Sink) or session is None:
+        return plan
+    return settled(plan, session.catalog.load_table(plan.table))
+
+
+def _needs_before(plan: Node, session: QuerySession | None) -> bool:
+    """Whether the plan's table is keyed otherwise than its changes: rows must be taken back."""
+    if not isinstance(plan, Sink) or session is None:
+        return True
+    key = best_key(plan.input, upsert_keys(plan.input))
+    if key is None:
+        return True
+    names = dict(zip(plan.input.fields.names, plan.target, strict=True))
+    table = session.catalog.load_table(plan.table)
+    if table.schema.core.merge_engine in RETRACTING:
+        return True
+    return {names[name] for name in key} != set(table.schema.primary_keys)
+
+
+def sink_for(relation: BoundQuery, table: Table) -> Sink:
+    """Let a relation's rows go to a table that is there, with the key of the table."""
+    plan = relation.plan
+    if ROW_KEY in table.primary_keys:
+        plan = RowKey(plan, best_key(plan, unique_keys(plan)) or ())
+    return Sink(plan, table.name, plan.fields.names)
