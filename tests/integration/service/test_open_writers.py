@@ -254,9 +254,10 @@ def test_an_owner_that_came_back_while_its_heartbeat_failed_is_asked_again_at_on
     service = Service(tmp_path, beat_seconds=SOON)
     with service.writer() as writer:
         plain, failed = LocalHandle.submit, set()
+        came_back = threading.Event()
 
         def submit(handle, method, *args):
-            if method is OwnerClient.heartbeat and handle not in failed:
+            if method is OwnerClient.heartbeat and came_back.is_set() and handle not in failed:
                 failed.add(handle)
                 writer._session.stop()  # no other heartbeat comes
                 unavailable(method)
@@ -266,6 +267,7 @@ def test_an_owner_that_came_back_while_its_heartbeat_failed_is_asked_again_at_on
             patched.setattr(LocalHandle, "submit", submit)
             writer.upsert(rows({1: "a", 2: "b", 3: "c"}))
             service.restart()
+            came_back.set()
             wait_until(lambda: service.elsewhere() == {1: "a", 2: "b", 3: "c"})
     service.close()
 
