@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.plan.expressions import Expression, Literal, SortKey
+from pkray.relational.plan.expressions import (
+    ColumnRef,
+    Expression,
+    Literal,
+    SortKey,
+    UdfCall,
+)
 from pkray.relational.plan.nodes import Distinct, Limit, Project, Sort, TopN
 from pkray.relational.sql.binder.clauses import read_limit
 from pkray.relational.sql.binder.context import BoundQuery
@@ -42,7 +49,7 @@ def finished(
         return BoundQuery(state.rows.node, names, names, tuple(state.pairs), values=tuple(values))
     if distinct is not None or limit is not None or offset:
         state.check_residuals()
-    keys, sorted_by = _keys(state, outputs, values, order, is_distinct=distinct is not None)
+    keys, sorted_by, later = _keys(state, outputs, values, order, is_distinct=distinct is not None)
     if distinct is not None:
         values = [normalized(value, state.dialect) for value in values]
     columns = [*zip(names, values, strict=True), *_added(state, names, values)]
@@ -51,8 +58,9 @@ def finished(
     rows = Rows(project, state.queries.numbers)
     if distinct is not None:
         rows.node = Distinct(rows.node)
+    rows.add(later)
     _sort(state, rows, keys, limit, offset)
-    if sorted_by:
+    if sorted_by or later:
         rows.node = Project(rows.node, tuple((name, rows.ref(name)) for name in wanted))
     node = pruned(rows.node, wanted)
     is_single = (
@@ -102,9 +110,10 @@ def _keys(
     order: list[exp.Ordered],
     *,
     is_distinct: bool,
-) -> tuple[tuple[SortKey, ...], list[tuple[str, Expression]]]:
-    """Bind ORDER BY; give the columns to add for it."""
+) -> tuple[tuple[SortKey, ...], list[tuple[str, Expression]], list[tuple[str, Expression]]]:
+    """Bind ORDER BY; give the columns to add for it, and those to add after DISTINCT."""
     added: list[tuple[str, Expression]] = []
+    later: list[tuple[str, Expression]] = []
     keys = []
     by_value = {
         value: output.name for output, value in reversed([*zip(outputs, values, strict=True)])
@@ -116,17 +125,30 @@ def _keys(
         check_sortable(value, each)
         name = by_value.get(value)
         if name is None:
-            if is_distinct:
+            of_selected = _of_selected(value, by_value) if is_distinct else value
+            if of_selected is None:
                 raise QueryError(
                     "ORDER BY of SELECT DISTINCT is by columns of SELECT: select what it is "
                     "ordered by",
                     **position(each),
                 )
             name = state.rows.fresh("o")
-            by_value[value] = name
-            added.append((name, value))
+            (later if is_distinct else added).append((name, of_selected))
+            if not is_distinct:
+                by_value[value] = name
         keys.append(SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first"))))
-    return unique_keys(iter(keys)), added
+    return unique_keys(iter(keys)), added, later
+
+
+def _of_selected(value: Expression, names: Mapping[Expression, str]) -> Expression | None:
+    """Compute a value of columns of SELECT alone, by their names; None where that cannot be."""
+    if value in names:
+        return ColumnRef(value.type, names[value])
+    if isinstance(value, ColumnRef | UdfCall):
+        return None
+    operands = [_of_selected(each, names) for each in value.operands()]
+    known = tuple(each for each in operands if each is not None)
+    return value.with_operands(known) if len(known) == len(operands) else None
 
 
 def _order_value(

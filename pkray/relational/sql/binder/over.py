@@ -16,7 +16,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     resolve_window,
 )
 from pkray.relational.functions.aggregates.choices import PLACES
-from pkray.relational.functions.coercion import BOOLEAN
+from pkray.relational.functions.coercion import BOOLEAN, INT
 from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 from pkray.relational.plan.over import is_in_time
@@ -145,10 +145,11 @@ class OverBinder:
         ]
         names = self.rows.compute(partition, "p")
         order = window.args.get("order")
-        return _Spec(
-            tuple(dict.fromkeys((*self.correlated, *names))),
-            sort_keys(order.expressions if order is not None else (), self.rows, self.bind),
-        )
+        keys = sort_keys(order.expressions if order is not None else (), self.rows, self.bind)
+        if order is not None and not keys and _needs_order(window):
+            (same,) = self.rows.compute([Literal(INT.with_nullable(False), 0)], "o")
+            keys = (SortKey(same),)
+        return _Spec(tuple(dict.fromkeys((*self.correlated, *names))), keys)
 
     def _call(self, window: exp.Window, whole: exp.Window, spec: _Spec) -> WindowCall:
         call = take_apart(window.this)
@@ -312,6 +313,13 @@ class OverBinder:
                 f"RANGE with {what} needs one ORDER BY column that it can be added to",
                 **position(value),
             )
+
+
+def _needs_order(window: exp.Window) -> bool:
+    """Whether it is a function that has no meaning without an order, be it of one value."""
+    call = take_apart(window.this)
+    name = "" if call is None else call.name.lower()
+    return name in (*_RANKS, *_PLACED) and name != "row_number"
 
 
 def sort_keys(

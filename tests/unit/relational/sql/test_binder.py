@@ -148,7 +148,7 @@ NOT_OFFERED = [
         "two different windows of time",
     ),
     ("SELECT COUNT(*) FROM a GROUP BY session_window(ts, '1 hour')", "FROM TABLE(SESSION("),
-    ("SELECT * FROM a UNPIVOT ((u, v) FOR n IN ((k, id)))", "UNPIVOT gives one column"),
+    ("SELECT * FROM a UNPIVOT (u FOR (n, m) IN ((k, id)))", "UNPIVOT gives one column of names"),
     ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "BY NAME"),
     (
         "SELECT * FROM a RIGHT JOIN b ON EXISTS (SELECT 1 FROM c WHERE c.k = a.k + b.y)",

@@ -100,31 +100,47 @@ class Pivots:
     # Columns to rows
 
     def _unpivoted(self, table: exp.Subquery, pivot: exp.Pivot) -> exp.Select:
-        values, (chosen,) = pivot.expressions, pivot.fields
-        if len(values) != 1 or any(isinstance(each, exp.Tuple) for each in (*values, chosen.this)):
+        (chosen,) = pivot.fields
+        values = [each.name for part in pivot.expressions for each in _parts(part)]
+        if isinstance(chosen.this, exp.Tuple):
             raise UnsupportedError(
-                "UNPIVOT gives one column of values: UNPIVOT (value FOR name IN (a, b))",
-                **position(pivot),
+                "UNPIVOT gives one column of names: UNPIVOT ((x, y) FOR name IN ((a, b), (c, d)))",
+                **position(chosen.this),
             )
-        value, name = values[0].name, chosen.this.name
-        columns, stacked = [], []
+        name = chosen.this.name
+        used: set[str] = set()
+        stacked: list[exp.Expr] = [exp.Literal.number(len(chosen.expressions))]
         for entry in chosen.expressions:
-            column = entry.this if isinstance(entry, exp.PivotAlias) else entry
-            columns.append(column)
-            label = entry.args["alias"].name if isinstance(entry, exp.PivotAlias) else column.name
-            stacked += [exp.Literal.string(label), column.copy()]
-        used = self._columns(columns)
-        stack = exp.Anonymous(
-            this="stack", expressions=[exp.Literal.number(len(columns)), *stacked]
-        )
-        made = [exp.to_identifier(each, quoted=True) for each in (name, value)]
+            written = entry.this if isinstance(entry, exp.PivotAlias) else entry
+            columns = _parts(written)
+            if len(columns) != len(values):
+                raise QueryError(
+                    f"UNPIVOT gives {len(values)} columns of values, and {shown(written)} names "
+                    f"{len(columns)}",
+                    **position(written),
+                )
+            used |= self._columns(columns)
+            label = "_".join(each.name for each in columns)
+            if isinstance(entry, exp.PivotAlias):
+                label = entry.args["alias"].name
+            stacked += [exp.Literal.string(label), *(each.copy() for each in columns)]
+        stack = exp.Anonymous(this="stack", expressions=stacked)
+        made = [exp.to_identifier(each, quoted=True) for each in (name, *values)]
         alias = exp.TableAlias(this=exp.to_identifier("$stack", quoted=True), columns=made)
         kept = [_column(each) for each in self.names if each.lower() not in used]
-        query = exp.select(*kept, _column(name), _column(value)).from_(table)
+        query = exp.select(*kept, *map(_column, (name, *values))).from_(table)
         query.append("laterals", exp.Lateral(this=stack, view=True, alias=alias))
         if pivot.args.get("include_nulls"):
             return query
-        return query.where(exp.Not(this=exp.Is(this=_column(value), expression=exp.Null())))
+        there = (
+            exp.Not(this=exp.Is(this=_column(value), expression=exp.Null())) for value in values
+        )
+        return query.where(exp.or_(*there))
+
+
+def _parts(written: exp.Expr) -> list[exp.Expr]:
+    """List the columns of one, or of several in parentheses."""
+    return list(written.expressions) if isinstance(written, exp.Tuple) else [written.unnest()]
 
 
 def _column(name: str) -> exp.Column:
