@@ -212,10 +212,10 @@ def _unfinished(text: str) -> tuple[int, int]:
 
 
 def _balanced(tree: exp.Expr) -> exp.Expr:
-    """Make a long chain of ANDs or ORs a flat tree, so that its depth is that of a few."""
+    """Make a long chain of AND, OR or ``||`` a flat tree, so that its depth is that of a few."""
     chains = [
         node
-        for node in tree.find_all(exp.And, exp.Or)
+        for node in tree.find_all(exp.And, exp.Or, exp.DPipe)
         if isinstance(node.this, type(node)) and not isinstance(node.parent, type(node))
     ]
     for chain in chains:
@@ -229,7 +229,7 @@ def _balanced(tree: exp.Expr) -> exp.Expr:
     return tree
 
 
-def _terms(chain: exp.Connector) -> list[exp.Expr]:
+def _terms(chain: exp.Binary) -> list[exp.Expr]:
     terms: list[exp.Expr] = []
     node: exp.Expr = chain
     while isinstance(node, type(chain)):

@@ -96,6 +96,16 @@ def test_deeply_nested_text_is_refused(text: str) -> None:
         parse_query("SELECT " + text, Dialect.SPARK)
 
 
+@pytest.mark.parametrize("operator", ["AND", "OR", "||"])
+def test_a_chain_of_two_thousand_is_no_deep_nesting(operator: str) -> None:
+    tree = parse_query(
+        f"SELECT {f' {operator} '.join(f'c{i}' for i in range(2000))}", Dialect.SPARK
+    )
+    assert [each.name for each in tree.find_all(exp.Column, bfs=False)] == [
+        f"c{i}" for i in range(2000)
+    ]
+
+
 def test_a_long_chain_of_ors_is_no_deep_nesting() -> None:
     tree = parse_query(
         "SELECT * FROM t WHERE " + " OR ".join(f"a = {n}" for n in range(3000)), Dialect.SPARK
