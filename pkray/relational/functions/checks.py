@@ -142,8 +142,6 @@ def _refused(name: str, remedy: str) -> Resolver:
 for _name, _remedy in (
     ("hash_code", "write hash(x), which is the same everywhere"),
     ("multiset", "there is no MULTISET type; write ARRAY[…]"),
-    ("json_object", "write to_json(named_struct('a', a))"),
-    ("json_array", "write to_json(array(a, b))"),
 ):
     CONDITIONAL.add(
         _name,

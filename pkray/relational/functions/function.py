@@ -55,6 +55,7 @@ FAMILIES = (
     "time.replaced",
     "json.functions",
     "json.schemas",
+    "json.building",
     "text.csv",
     "nested.rows",
     "nested.making",

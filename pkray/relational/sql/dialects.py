@@ -55,6 +55,7 @@ class _Parser(BoundedParser, SparkParser):
         "OVERLAY": SparkParser.FUNCTION_PARSERS["OVERLAY"],
         "CEIL": lambda self: self._parse_rounding("CEIL", exp.Ceil),
         "FLOOR": lambda self: self._parse_rounding("FLOOR", exp.Floor),
+        "JSON_OBJECT": SparkParser.FUNCTION_PARSERS["JSON_OBJECT"],
         "JSON_VALUE": lambda self: self._parse_json_value_call(),
         **{
             name: (lambda self, name=name: self._parse_window_function(name))

@@ -183,6 +183,15 @@ def _anonymous(binder: BaseBinder, node: exp.Expr) -> Expression:
     return call(binder, name, node.expressions, node)
 
 
+def _json_object(binder: BaseBinder, node: exp.Expr) -> Expression:
+    """Bind ``JSON_OBJECT(KEY name VALUE value, … ABSENT ON NULL)``."""
+    on_null = str(node.args.get("null_handling") or "NULL ON NULL").upper()
+    pairs = [
+        binder.bind(part) for each in node.expressions for part in (each.this, each.expression)
+    ]
+    return binder.resolve("json_object", (text_literal(on_null), *pairs))
+
+
 def _named_argument(name: str, value: Expression) -> Expression:
     return Call(value.type, "named", (text_literal(name), value))
 
@@ -217,4 +226,5 @@ CALLS: dict[type[exp.Expr], Handler] = {
     exp.Array: _array,
     exp.Tuple: _tuple,
     exp.Anonymous: _anonymous,
+    exp.JSONObject: _json_object,
 }

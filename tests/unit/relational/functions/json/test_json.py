@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from pkray.errors import QueryError
@@ -151,3 +152,34 @@ def test_floats_are_written_with_their_fewest_digits() -> None:
     assert values(said, x=rows) == [
         '{"a":1.0E7,"b":3.4E38}', '{"a":1.0E-300,"b":0.1}', '{"a":2.5,"b":-0.0}',
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        ("JSON_QUOTE(x)", ['"a\\"b\\/\\u00e9"', None, '""']),
+        ("JSON_UNQUOTE(JSON_QUOTE(x))", ['a"b/é', None, ""]),
+        ("JSON_UNQUOTE(x)", ['a"b/é', None, ""]),
+        ("JSON_STRING(x)", ['"a\\"b/é"', None, '""']),
+        ("JSON_STRING(n)", ["1", "2", None]),
+        ("JSON_ARRAY()", ["[]"] * 3),
+        ("JSON_ARRAY(n, 'é', JSON_ARRAY(n))", ['[1,"é",[1]]', '[2,"é",[2]]', '["é",[]]']),
+        ("JSON_OBJECT()", ["{}"] * 3),
+        ("JSON_OBJECT(KEY 'n' VALUE n)", ['{"n":1}', '{"n":2}', '{"n":null}']),
+        ("JSON_OBJECT('n' VALUE n ABSENT ON NULL)", ['{"n":1}', '{"n":2}', "{}"]),
+        (
+            "JSON_OBJECT(KEY 'a' VALUE JSON_OBJECT(KEY 'b' VALUE TRUE), KEY 'n' VALUE n)",
+            [f'{{"a":{{"b":true}},"n":{n}}}' for n in ("1", "2", "null")],
+        ),
+    ],
+)
+def test_flink_writes_json(call: str, expected: list[str | None]) -> None:
+    given = {"x": ['a"b/é', None, ""], "n": pa.array([1, 2, None], pa.int32())}
+    rows = from_arrow(pa.table(given), dialect=Dialect.FLINK)
+    assert rows.select(f"{call} AS v").to_arrow()["v"].to_pylist() == expected
+
+
+def test_json_that_is_quoted_badly_stays_as_it_is() -> None:
+    rows = from_arrow({"j": ['"a', '"\\x"', '"\\ud83d"', '"', "[1]"]}, dialect=Dialect.FLINK)
+    found = rows.select("JSON_UNQUOTE(j) AS v").to_arrow()["v"].to_pylist()
+    assert found == ['"a', '"\\x"', '"\\ud83d"', '"', "[1]"]

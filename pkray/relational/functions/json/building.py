@@ -1,0 +1,159 @@
+"""Flink's functions that write JSON: values, quoted text, objects and arrays."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from pkray.errors import QueryError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import STRING
+from pkray.relational.functions.function import NO_SPARK, Kernel, Value
+from pkray.relational.functions.json.functions import JSON
+from pkray.relational.functions.json.values import encode, to_plain
+from pkray.relational.functions.signatures import (
+    anything,
+    constant_text,
+    result,
+    takes,
+    text,
+    text_literal,
+)
+from pkray.relational.functions.values import as_array, by_distinct
+from pkray.relational.plan.expressions import Call, Expression
+from pkray.rows.python_values import to_python_list
+
+_FLINK = frozenset((Dialect.FLINK,))
+ABSENT, NULL = "ABSENT ON NULL", "NULL ON NULL"
+
+
+def _quoted(value: str) -> str:
+    return json.dumps(value).replace("/", "\\/")
+
+
+def _unquoted(value: str) -> str:
+    """Read text that is quoted; what is not, or not well, stays as it is."""
+    if len(value) < 2 or not value.startswith('"') or not value.endswith('"'):
+        return value
+    try:
+        found = str(json.loads(value))
+        found.encode()
+    except (ValueError, UnicodeEncodeError):
+        return value
+    return found
+
+
+def _by_text(compute: Callable[[str], str]) -> Kernel:
+    return lambda call, values, rows: by_distinct(values[0], compute, pa.string(), rows)
+
+
+for _name, _about, _compute in (
+    ("json_quote", "Write text as JSON: in quotes, with special characters escaped.", _quoted),
+    ("json_unquote", "Read text that is quoted as JSON; other text stays as it is.", _unquoted),
+):
+    JSON.add(
+        _name,
+        f"{_name}(text) -> STRING",
+        _about,
+        takes(_name, text),
+        _by_text(_compute),
+        result(STRING),
+        NO_SPARK,
+        dialects=_FLINK,
+        fallible=False,
+    )
+
+
+def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
+    kind = call.arguments[0].type
+    size = 1 if isinstance(values[0], pa.Scalar) else rows
+    found = pa.array(
+        [
+            None if value is None else encode(to_plain(value, kind))
+            for value in to_python_list(as_array(values[0], size))
+        ],
+        pa.string(),
+    )
+    return found[0] if isinstance(values[0], pa.Scalar) else found
+
+
+JSON.add(
+    "json_string",
+    "json_string(value) -> STRING",
+    "Write a value as JSON.",
+    takes("json_string", anything),
+    _written,
+    result(STRING),
+    NO_SPARK,
+    dialects=_FLINK,
+    fallible=False,
+)
+
+
+def _member(value: Expression, on_null: str) -> Expression:
+    """Write a value; what is built of JSON already stays as it is."""
+    built = isinstance(value, Call) and value.function == "json_built"
+    said = value if built else function.resolve("json_string", (value,), Dialect.FLINK)
+    if on_null == ABSENT:
+        return said
+    return function.resolve("coalesce", (said, text_literal("null")), Dialect.FLINK)
+
+
+def _built(start: str, members: Sequence[Expression], end: str) -> Expression:
+    """Put members that are not NULL between brackets."""
+    whole: Expression = text_literal(start + end)
+    if members:
+        lists = function.resolve("array", tuple(members), Dialect.FLINK)
+        inside = function.resolve("array_join", (lists, text_literal(",")), Dialect.FLINK)
+        parts = (text_literal(start), inside, text_literal(end))
+        whole = function.resolve("concat", parts, Dialect.FLINK)
+    return Call(whole.type, "json_built", (whole,))
+
+
+def _json_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    return _built("[", [_member(each, ABSENT) for each in arguments], "]")
+
+
+def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Type it: what becomes of NULL, then names and values in turn."""
+    on_null, *pairs = arguments
+    said = constant_text("json_object", on_null, "what becomes of NULL")
+    if len(pairs) % 2:
+        raise QueryError("json_object takes names and values in pairs", function="json_object")
+    members: list[Expression] = []
+    for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+        name = constant_text("json_object", key, "a name")
+        parts = (text_literal(f"{json.dumps(name, ensure_ascii=False)}:"), _member(value, said))
+        members.append(function.resolve("concat", parts, dialect))
+    return _built("{", members, "}")
+
+
+JSON.add(
+    "json_array",
+    "json_array(value, …) -> STRING",
+    "Write an array of JSON; NULLs are left out.",
+    _json_array,
+    function.never,
+    dialects=_FLINK,
+)
+JSON.add(
+    "json_object",
+    "json_object(KEY name VALUE value, … [NULL | ABSENT ON NULL]) -> STRING",
+    "Write an object of JSON.",
+    _json_object,
+    function.never,
+    dialects=_FLINK,
+)
+JSON.add(
+    "json_built",
+    "",
+    "Marks text that is JSON.",
+    None,
+    lambda call, values, rows: values[0],
+    lambda arguments: arguments[0].type,
+    lambda call, arguments: arguments[0],
+    fallible=False,
+)
