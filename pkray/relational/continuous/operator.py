@@ -33,6 +33,7 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
+from pkray.relational.functions.numbers import chance
 from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds, is_now
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression
 from pkray.relational.plan.nodes import (
@@ -246,6 +247,13 @@ def _check_determined(node: Node) -> None:
     """Refuse the time and chance where rows are computed more than once: what is taken back, or
     paired later, would not be what was added.
     """
+    if isinstance(node, Filter | Project) and (name := _chance(node)):
+        raise UnsupportedError(
+            f"{name} gives other values when rows are computed again, as continuous queries do "
+            "after a failure: take a hash of a key, such as pmod(hash(key), 100), or keep the "
+            "value in a table first",
+            node=type(node).__name__,
+        )
     match node:
         case Filter() | Project():
             if change_kinds(node.input) != INSERT and asks_time_or_chance(node):
@@ -279,6 +287,15 @@ def _asks_anew(values: Sequence[Expression]) -> bool:
     """Whether expressions may have other values when they are computed again."""
     calls = (part for value in values for part in value.walk() if isinstance(part, Call))
     return any(not function(call.function).deterministic for call in calls)
+
+
+def _chance(node: Filter | Project) -> str:
+    """Name a function of chance that a node computes; empty where there is none."""
+    values = [value for _, value in node.columns] if isinstance(node, Project) else []
+    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
+    calls = (part for value in (*values, *conditions) for part in value.walk())
+    names = (part.function for part in calls if isinstance(part, Call))
+    return next((name for name in names if name in chance.NAMES), "")
 
 
 def asks_time_or_chance(node: Node) -> bool:

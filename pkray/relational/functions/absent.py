@@ -9,6 +9,23 @@ _REASONS = (
         r"(hll|theta|kll|tuple)_\w+|count_min_sketch|approx_top_k\w*|bitmap_\w+",
         "sketches are no values here: approx_count_distinct, percentile and mode are exact",
     ),
+    (
+        r"histogram_numeric",
+        "its bins depend on the order of rows: group by width_bucket(x, low, high, count)",
+    ),
+    (
+        r"time_bucket",
+        "write date_trunc(unit, ts), or a window: GROUP BY window(ts, '15 minutes')",
+    ),
+    (
+        r"sentences",
+        "it knows languages: split text by split(text, pattern)",
+    ),
+    (
+        r"(try_)?validate_utf8|(is|make)_valid_utf8",
+        "text is valid UTF-8 here: bytes that are none are refused where they become text",
+    ),
+    (r"current_watermark", "late rows are kept beside the result, in its table $late"),
     (r"st_\w+", "there is no type of places on Earth: keep them as BYTES, or use Spark"),
     (
         r"xpath\w*|(from|to|schema_of)_xml",

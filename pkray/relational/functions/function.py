@@ -29,6 +29,7 @@ FAMILIES = (
     "numbers.mathematics",
     "numbers.rounding",
     "numbers.bits",
+    "numbers.chance",
     "numbers.trying",
     "checks",
     "comparison",

@@ -28,6 +28,13 @@ ELSEWHERE = {
     "json_exists": "Spark has none",
     "json_query": "Spark has none",
     "json_value": "Spark has none",
+    **dict.fromkeys(
+        (
+            *("monotonically_increasing_id", "rand", "randn", "randstr", "shuffle", "uniform"),
+            "uuid",
+        ),
+        "chance gives others",
+    ),
     "row": "Spark writes it struct",
     "row_hash": "Spark has none",
     "sha224": "Spark writes it sha2",

@@ -22,6 +22,7 @@ from pkray.relational.functions.nested.arguments import (
     with_element,
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.numbers.chance import no_seed
 from pkray.relational.functions.signatures import check_count, integer, parameter, takes
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression
@@ -122,6 +123,30 @@ NESTED.add(
         f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
     ),
     dialects=frozenset({FLINK}),
+    fallible=False,
+)
+
+
+def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    no_seed("shuffle", arguments, 1)
+    return takes("shuffle", ARRAY)(arguments, dialect)
+
+
+def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    keys = np.random.default_rng().random(len(lists.values))
+    return lists.chosen(np.lexsort((keys, lists.parents))).array(call.type)
+
+
+NESTED.add(
+    "shuffle",
+    "shuffle(ARRAY) -> ARRAY",
+    "Put elements into a random order.",
+    _shuffle,
+    _shuffle_kernel,
+    typed_as_first,
+    dialects=frozenset({Dialect.SPARK}),
+    deterministic=False,
     fallible=False,
 )
 

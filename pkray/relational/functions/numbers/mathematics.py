@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import (
     BIGINT,
@@ -188,24 +187,6 @@ MATHEMATICS.add(
     "Give e.",
     _constant("e", math.e),
     never,
-)
-
-
-def _random(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    raise UnsupportedError(
-        "random numbers are not supported: a row that is computed twice would get two values; "
-        "use a hash of its key, such as pmod(hash(key), 100)"
-    )
-
-
-MATHEMATICS.add(
-    "rand",
-    "",
-    "Refuse to make random numbers.",
-    _random,
-    never,
-    synonyms=("random", "randn", "uuid"),
-    deterministic=False,
 )
 
 

@@ -21,6 +21,7 @@ from pkray.relational.functions.signatures import (
     same_as,
     takes,
     text,
+    text_literal,
     text_or_bytes,
     wrong_argument,
 )
@@ -401,3 +402,21 @@ text_function(
         SPACE, pc.max_element_wise(values[0], pa.scalar(0, pa.int32()), skip_nulls=False)
     ),
 )  # fmt: skip
+
+
+def _quote(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve quote(text)."""
+    check_count("quote", arguments, 1, 1)
+    one, escaped = text_literal("'"), text_literal("\\'")
+    inside = text.taken("quote", arguments, 0, dialect)
+    inside = function.resolve("replace", (inside, one, escaped), dialect)
+    return function.resolve("concat", (one, inside, one), dialect)
+
+
+TEXT.alias(
+    "quote",
+    "quote(text) -> STRING",
+    "Put text into single quotes, those in it after a backslash.",
+    _quote,
+    dialects=frozenset({Dialect.SPARK}),
+)

@@ -316,3 +316,9 @@ def test_flink_tells_what_text_consists_of() -> None:
     assert values("IS_ALPHA(x)", columns, **flink) == [True] + [False] * 6
     assert values("IS_DIGIT(x)", columns, **flink) == [False, True] + [False] * 5
     assert values("IS_DECIMAL(x)", columns, **flink) == [False, True, True, True] + [False] * 3
+
+
+def test_text_is_quoted_with_its_quotes_after_a_backslash() -> None:
+    assert values("quote(x)", {"x": ("STRING", ["Don't", "", None])}) == [
+        "'Don\\'t'", "''", None
+    ]  # fmt: skip

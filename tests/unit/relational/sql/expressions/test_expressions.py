@@ -235,11 +235,6 @@ def test_an_error_says_where_in_the_text_it_is() -> None:
     assert (raised.value.line, raised.value.column) == (2, 3)
 
 
-def test_random_numbers_are_refused_with_what_to_write() -> None:
-    with pytest.raises(UnsupportedError, match="hash"):
-        bound("rand()")
-
-
 def test_deeply_nested_expressions_are_refused() -> None:
     with pytest.raises(QueryError, match="levels"):
         bound("-(" * 130 + "i" + ")" * 130, COLUMNS)

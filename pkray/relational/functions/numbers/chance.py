@@ -1,0 +1,198 @@
+"""Functions of chance: other values each time, in queries that run once.
+
+Continuous queries refuse them, since a row that is computed again would get another value.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.coercion import (
+    BIGINT,
+    DOUBLE,
+    INT,
+    NUMBERS,
+    STRING,
+    any_nullable,
+    cast_to,
+    is_untyped_null,
+    wider,
+)
+from pkray.relational.functions.function import Family, Resolver, Value, typed_call
+from pkray.relational.functions.signatures import (
+    check_count,
+    constant,
+    integer,
+    result,
+    wrong_argument,
+)
+from pkray.relational.plan.expressions import Call, Cast, Expression
+from pkray.schema.types import INTEGERS, DataType
+
+MATHEMATICS = Family("mathematics")
+NAMES = ("rand", "randn", "uuid", "randstr", "monotonically_increasing_id", "shuffle")
+"""Canonical names of what chance gives."""
+_LETTERS = np.frombuffer(
+    b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", np.uint8
+)
+_LONGEST = 1 << 16
+"""Characters of a random text: a batch of them stays below the two gigabytes of a column."""
+_LOCK = threading.Lock()
+_next_id = itertools.count()
+
+
+def no_seed(name: str, arguments: Sequence[Expression], count: int) -> None:
+    """Refuse a seed, the argument after so many."""
+    if len(arguments) == count + 1:
+        raise UnsupportedError(
+            f"{name} takes no seed: batches are computed in any order, so that it would not give "
+            "the same values again; leave it out, or take a hash of a key, such as "
+            "pmod(hash(key), 100)",
+            function=name,
+        )
+    check_count(name, arguments, count, count)
+
+
+def _plain(name: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        if name == "monotonically_increasing_id":
+            check_count(name, arguments, 0, 0)
+        no_seed(name, arguments, 0)
+        return typed_call(name)
+
+    return resolve
+
+
+def _numbers(call: Call, values: Sequence[Value], rows: int) -> Value:
+    chance = np.random.default_rng()
+    made = chance.random(rows) if call.function == "rand" else chance.standard_normal(rows)
+    return pa.array(made)
+
+
+def _uuids(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Write random UUIDs of version 4, all at once."""
+    octets = np.random.default_rng().integers(0, 256, (rows, 16), np.uint8)
+    octets[:, 6] = octets[:, 6] & 0x0F | 0x40
+    octets[:, 8] = octets[:, 8] & 0x3F | 0x80
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)[
+        np.stack([octets >> 4, octets & 15], axis=2).reshape(rows, 32)
+    ]
+    dash = np.full((rows, 1), ord("-"), np.uint8)
+    parts = np.split(digits, [8, 12, 16, 20], axis=1)
+    spread = [each for part in parts for each in (part, dash)][:-1]
+    return _texts(np.concatenate(spread, axis=1))
+
+
+def _texts(letters: np.ndarray) -> pa.Array:
+    """Make texts of one length of their ASCII letters, a row each."""
+    rows, width = letters.shape
+    offsets = pa.py_buffer(np.arange(rows + 1, dtype=np.int32) * width)
+    return pa.StringArray.from_buffers(rows, offsets, pa.py_buffer(letters.tobytes()))
+
+
+def _randstr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    no_seed("randstr", arguments, 1)
+    length = integer.taken("randstr", arguments, 0, dialect)
+    given = constant("randstr", length, "the length")
+    if given is not None and not 0 <= int(given) <= _LONGEST:
+        raise QueryError(
+            f"the length of randstr is {given}: it must be 0 to {_LONGEST}", function="randstr"
+        )
+    return typed_call("randstr", length)
+
+
+def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    length = int(constant("randstr", call.arguments[0], "the length") or 0)
+    return _texts(np.random.default_rng().choice(_LETTERS, (rows, length)))
+
+
+def _ids(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Take the next numbers of this process."""
+    with _LOCK:
+        return pa.array(np.fromiter(itertools.islice(_next_id, rows), np.int64, rows))
+
+
+def _uniform(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve uniform(low, high) as low + rand() * (high - low), of the type of both."""
+    name = "uniform"
+    no_seed(name, arguments, 2)
+    for place, each in enumerate(arguments):
+        if each.type.root not in NUMBERS and not is_untyped_null(each):
+            raise wrong_argument(name, place, each, "a number")
+        constant(name, each, "a bound")
+    kinds = [DOUBLE if is_untyped_null(each) else each.type for each in arguments]
+    kind = wider(kinds[0], kinds[1], dialect)
+    assert kind is not None
+    if {each.root for each in kinds} <= {"FLOAT", *INTEGERS} and kind.root == "DOUBLE":
+        kind = DataType("FLOAT")
+    low, high = (cast_to(each, DOUBLE) for each in arguments)
+    width = function.resolve("subtract", (high, low), Dialect.SPARK)
+    away = function.resolve("multiply", (typed_call("rand"), width), Dialect.SPARK)
+    made = function.resolve("add", (low, away), Dialect.SPARK)
+    return cast_to(made, kind.with_nullable(any_nullable(arguments)))
+
+
+def _rand_integer(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Resolve RAND_INTEGER(bound)."""
+    name = "rand_integer"
+    if len(arguments) == 2:
+        no_seed(name, arguments, 1)
+    check_count(name, arguments, 1, 1)
+    bound = cast_to(integer.taken(name, arguments, 0, dialect), DOUBLE)
+    product = function.resolve("multiply", (typed_call("rand"), bound), Dialect.SPARK)
+    return Cast(INT.with_nullable(product.type.nullable), product)
+
+
+for _name, _usage, _about, _kernel, _kind, _synonyms in (
+    ("rand", "rand() -> DOUBLE", "Give a random number from 0 to 1.", _numbers, DOUBLE,
+     ("random",)),
+    ("randn", "randn() -> DOUBLE", "Give a random number of the standard normal distribution.",
+     _numbers, DOUBLE, ()),
+    ("uuid", "uuid() -> STRING", "Give a random UUID.", _uuids, STRING, ()),
+    ("monotonically_increasing_id", "monotonically_increasing_id() -> BIGINT",
+     "Number rows as they are computed, with gaps; each number once a process.", _ids, BIGINT, ()),
+):  # fmt: skip
+    MATHEMATICS.add(
+        _name,
+        _usage,
+        _about,
+        _plain(_name),
+        _kernel,
+        result(_kind, nullable=False),
+        synonyms=_synonyms,
+        deterministic=False,
+        fallible=False,
+    )
+MATHEMATICS.add(
+    "randstr",
+    "randstr(length) -> STRING",
+    "Give a random text of letters and digits.",
+    _randstr,
+    _randstr_kernel,
+    result(STRING, nullable=False),
+    dialects=frozenset({Dialect.SPARK}),
+    deterministic=False,
+    fallible=False,
+)
+MATHEMATICS.alias(
+    "uniform",
+    "uniform(low, high) -> number",
+    "Give a random number between two bounds, the higher one excluded.",
+    _uniform,
+    dialects=frozenset({Dialect.SPARK}),
+)
+MATHEMATICS.alias(
+    "rand_integer",
+    "rand_integer(bound) -> INT",
+    "Give a random integer from 0 on, below a bound.",
+    _rand_integer,
+    dialects=frozenset({Dialect.FLINK}),
+)
