@@ -125,7 +125,7 @@ def make(tmp_path: Path) -> Iterator[Any]:
         marked.catalog.close()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("producer", ["none", "input", "lookup"])
 def test_every_commit_reads_the_same_everywhere(make: Any, engine: str, producer: str) -> None:

@@ -266,7 +266,7 @@ def go_through(name: str, producer: str, sequence: bool, data: st.DataObject) ->
 QUIET = list(HealthCheck)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 @settings(
     max_examples=examples(3),

@@ -137,7 +137,7 @@ def test_the_older_of_two_writers_of_one_user_commits_nothing(connect):
 
 def test_two_committers_compete(connect):
     create(connect(), {"num-sorted-run.compaction-trigger": "3"})
-    commits, start = 8, threading.Barrier(2)
+    commits, start = 4, threading.Barrier(2)
 
     def commit_all(user: int) -> None:
         table = connect().load_table("db.t")

@@ -98,7 +98,7 @@ def options(rng: random.Random) -> dict[str, str]:
 
 
 @settings(
-    max_examples=examples(8),
+    max_examples=examples(4),
     derandomize=True,
     deadline=None,
     phases=[Phase.generate],

@@ -88,15 +88,15 @@ def test_memory_is_said_by_a_setting_or_by_a_run(tmp_path: Path) -> None:
 
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", {"k": "BIGINT", "v": "STRING"}, ["k"])
-        table.upsert([{"k": k, "v": f"text {k % 7}"} for k in range(3000)])
+        table.upsert([{"k": k, "v": f"text {k % 7}"} for k in range(600)])
         query = catalog.sql("SELECT SUM(k) OVER (ORDER BY v) AS s FROM db.t")
         catalog.sql("SET 'execution.memory' = '1 kb'")
         with pytest.raises(UnsupportedError, match="Over needs rows"):
             query.to_arrow()
-        assert query.to_arrow(memory=1 << 20).num_rows == 3000
+        assert query.to_arrow(memory=1 << 20).num_rows == 600
         catalog.sql("INSERT INTO db.t SELECT k + 5000, v FROM db.t ORDER BY v").run()
         catalog.sql("RESET")
-        assert query.to_arrow().num_rows == 6000
+        assert query.to_arrow().num_rows == 1200
 
 
 def test_memory_is_a_number_of_bytes() -> None:

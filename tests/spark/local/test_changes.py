@@ -55,6 +55,7 @@ class Replica:
                 self.rows[row["id"]] = row
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("producer", "normalize"), [("lookup", False), ("none", True)])
 def test_the_table_first_then_its_changes_over_restarts(
     spark, catalog, tmp_path, producer, normalize

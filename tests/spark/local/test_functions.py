@@ -230,11 +230,13 @@ def check(spark: Any, rows: pa.Table, said: list[str], grouped: bool = False) ->
     assert first_difference(said, local, rendered) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("family", ["TIME", "NESTED", "JSON", "HASHES", "WINDOWS"])
 def test_functions_give_what_spark_gives(spark, rows, family: str) -> None:
     check(spark, rows, expressions(globals()[family]))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("family", ["AGGREGATES", "ORDERED"])
 def test_aggregates_give_what_spark_gives(spark, rows, family: str) -> None:
     check(spark, rows, expressions(globals()[family]), grouped=True)

@@ -165,6 +165,7 @@ def test_workers_killed_without_end_are_an_error_of_the_service(spark, table, no
     assert content(table).equals(rows((1, "a", 1.0)))
 
 
+@pytest.mark.slow
 def test_a_stream_whose_worker_is_killed_runs_again(spark, table, no_wait, tmp_path):
     folder = write_files(tmp_path / "in", rows((2, "b", 2.0)))
     query = pkray.spark.start_ingest(

@@ -42,14 +42,14 @@ def test_files_are_cut_at_a_target_below_what_is_merged_at_a_time(
 ) -> None:
     monkeypatch.setattr(merge_read_module, "SLICE_ROWS", 1 << 20)
     monkeypatch.setattr(merge_read_module, "READ_ROWS", 1 << 20)
-    bucket = Bucket(make_schema(target="20 kb"))
+    bucket = Bucket(make_schema(target="10 kb"))
     for start in (0, 1):
-        keys = range(start, 30_000, 2)
+        keys = range(start, 12_000, 2)
         bucket.write(*[("+I", key, f"{key * 7919 % 30_011:08}", key) for key in keys])
         bucket.commit(full=True)
     files = bucket.committed.runs()[-1].files
     assert len(files) > 5
-    assert max(file.file_size for file in files) < 60 << 10
+    assert max(file.file_size for file in files) < 30 << 10
 
 
 def test_small_files_are_joined() -> None:

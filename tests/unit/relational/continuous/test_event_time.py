@@ -286,7 +286,7 @@ def test_what_came_in_time_and_has_passed_is_the_result(tmp_path, name, base, ki
     assert stream.check(stream.given) >= late
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", ["hop", "session", "cascade", "full", "near full", "greatest", *SO_FAR]
 )

@@ -121,7 +121,7 @@ def test_rows_that_may_be_taken_back_are_not_looked_up_again() -> None:
 def test_rows_that_are_remembered_are_those_that_are_there(ttl: str) -> None:
     rng = random.Random(7)
     run, plain = hinted(f"'cache.max-rows'='3'{ttl}"), looked_up("LEFT JOIN")
-    for time in range(0, 300, 5):
+    for time in range(0, 150, 5):
         for each in (run, plain):
             each.sources["r"].push([])
         key, kind = rng.randrange(6), rng.choice(["+U", "-D"])
