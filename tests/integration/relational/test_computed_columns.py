@@ -318,7 +318,7 @@ def test_windows_of_a_computed_time_come_at_its_watermark(catalog, clicks, diale
     assert json.loads(late["row"])["twice"] == 200
 
 
-def test_intervals_and_over_take_a_computed_time(catalog, clicks, dialect):
+def test_interval_joins_take_a_computed_time(catalog, clicks, dialect):
     text = (
         "SELECT a.id, b.id AS other FROM shop.clicks AS a JOIN shop.clicks AS b ON a.price = "
         "b.price AND a.ts BETWEEN b.ts - INTERVAL '3' SECOND AND b.ts AND a.id <> b.id"
@@ -330,6 +330,43 @@ def test_intervals_and_over_take_a_computed_time(catalog, clicks, dialect):
     query.wait(put(clicks, (1, 1, 5), (2, 3, 5), (3, 9, 5), (4, 2, 6)))
     assert rows(catalog.load_table("shop.pairs").relation()) == [(1, 2)]
     assert query.verify().equal
+
+
+def test_over_waits_for_a_computed_time(catalog, dialect):
+    clicks = first_rows(catalog, dialect)
+    text = (
+        "SELECT id, SUM(twice) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) "
+        "AS total FROM shop.firsts"
+    )
+    query = catalog.sql(text, dialect=dialect).materialize("shop.sums", primary_key=["id"])
+    query.wait(put(clicks, (1, 4, 5), (2, 2, 1)))
+    result = catalog.load_table("shop.sums").relation()
+    assert rows(result) == []
+    query.wait(put(clicks, (3, 8, 2)))  # the watermark passes 00:00:03
+    assert rows(result) == [(2, 2)]
+    query.wait(put(clicks, (4, 20, 1)))
+    assert rows(result) == [(1, 12), (2, 2), (3, 16)]
+    assert query.verify().equal
+
+
+def first_rows(catalog: pkray.Catalog, dialect: str) -> pkray.Table:
+    """Make a table of the same columns whose rows are only added."""
+    text = DIALECTS[dialect].replace("shop.clicks", "shop.firsts")
+    catalog.sql(text.replace("= 'lookup'", "= 'lookup', 'merge-engine' = 'first-row'"), dialect)
+    return catalog.load_table("shop.firsts")
+
+
+def test_versions_are_of_a_computed_time(catalog, clicks, dialect):
+    left = first_rows(catalog, dialect)
+    text = (
+        "SELECT l.id, r.twice FROM shop.firsts AS l JOIN shop.clicks FOR SYSTEM_TIME AS OF l.ts AS "
+        "r ON l.price = r.id"
+    )
+    query = catalog.sql(text, dialect=dialect).materialize("shop.versions")
+    query.wait(put(clicks, (7, 1, 5)) | put(left, (1, 3, 7), (2, 6, 7)))
+    query.wait(put(clicks, (7, 5, 6)))
+    query.wait(put(clicks, (8, 60, 0)) | put(left, (3, 60, 7)))
+    assert rows(catalog.load_table("shop.versions").relation()) == [(1, 10), (2, 12)]
 
 
 def test_a_lookup_join_by_processing_time_follows_rows_that_change(catalog, clicks, dialect):
