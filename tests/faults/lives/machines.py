@@ -84,10 +84,12 @@ class Fault:
     Attributes:
         at: before its so-manieth call that changes a file (``kill``), or that does anything
             (``sleep``).
+        path: of whose paths this is a part, and that change them; empty: all.
     """
 
     fate: Fate
     at: int
+    path: str = ""
 
 
 class Outcome:
@@ -165,10 +167,13 @@ class Machine:
         if self.state == "awake" and self.fault is None:
             return
         with self.moved:
-            if self.state == "awake" and self.fault is not None and not _QUIET.search(path):
+            fault = self.fault
+            is_met = fault is not None and (not fault.path or (changes and fault.path in path))
+            if self.state == "awake" and is_met and not _QUIET.search(path):
                 self._calls += 1
                 self._changes += changes
-                self._meet(self.fault, name, path, changes=changes)
+                assert fault is not None
+                self._meet(fault, name, path, changes=changes)
             while self.state == "asleep":
                 self.moved.wait()
             if self.state == "dead":

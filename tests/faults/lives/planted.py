@@ -158,9 +158,14 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_plant("a new incarnation lets go of what it holds itself")
 def _(patch: pytest.MonkeyPatch) -> None:
-    free = begun.free_others
+    def freed(definition: Definition, tables: Any, check_current: Any) -> None:
+        for table in tables:
+            for name in table.consumers.list()["consumer_id"].to_pylist():
+                if name.startswith(f"query-{definition.name}@"):
+                    table.consumers.delete(name)
+
     for module in (query, savepoints):
-        patch.setattr(module, "free_others", lambda d, tables, own=False: free(d, tables, own=True))
+        patch.setattr(module, "free_others", freed)
 
 
 @_plant("the changes of the fourth epoch are lost")

@@ -13,13 +13,14 @@ from tests.faults.lives.books import Producer
 from tests.faults.lives.checks import Wrong
 from tests.faults.lives.jobs import MAIN, READER, RESULT, SECOND, AnyPlan, Setting
 from tests.faults.lives.life import Life, life_of
-from tests.faults.lives.machines import Fault
+from tests.faults.lives.machines import Fate, Fault
 from tests.faults.lives.plans import KINDS, A, Both, Plan, Row
 
 STEPS = 10
 """Of a life, beside the two to four with which it begins."""
 _KEYS, _GROUPS, _VALUES, _PARTITIONS = 6, 3, 9, 2
 _BOUNDS = (100, 4, 7)
+_RARE = ("checkpoints/", "checkpoints/", "epochs/", "consumer/", "savepoints/")
 
 
 def setting_of(rng: random.Random) -> Setting:
@@ -100,9 +101,10 @@ class Chooser:
 
     def _fault(self) -> Fault:
         rng = self._rng
-        if rng.random() < 0.55:
-            return Fault("kill", 1 + int(rng.expovariate(1 / 12)))
-        return Fault("sleep", 1 + int(rng.expovariate(1 / 60)))
+        fate: Fate = "kill" if rng.random() < 0.55 else "sleep"
+        if rng.random() < 0.25:  # at what few calls of a life are
+            return Fault(fate, rng.choice((1, 1, 1, 2)), rng.choice(_RARE))
+        return Fault(fate, 1 + int(rng.expovariate(1 / (12 if fate == "kill" else 60))))
 
     def _weights(self) -> dict[Callable[[], s.Step], float]:
         life = self._life
@@ -114,12 +116,12 @@ class Chooser:
             self._overwrite: 1,
             lambda: s.DropPartition(self._source(), self._partition()): 0.5,
             lambda: s.Compact(self._source()): 0.4,
-            lambda: s.Expire(self._source()): 1.2,
+            lambda: s.Expire(self._source()): 3 if main.savepoints else 1.2,
             lambda: s.AddColumn(self._source(), "more"): 0.2,
             lambda: s.DropAndAddColumn(self._source()): 0.15,
             lambda: s.MakeAnew(self._source()): 0.25,
             lambda: s.RollBackSource(self._source(), self._rng.randrange(9)): 0.25,
-            lambda: s.Kill(MAIN): 1,
+            lambda: s.Kill(MAIN): 3 if life.zombies else 1,
             lambda: s.Sleep(MAIN): 0.7,
             s.Wake: 3 if life.sleepers else 0,
             lambda: s.Stop(MAIN): 0.7,
@@ -127,7 +129,7 @@ class Chooser:
             lambda: s.Resume(MAIN): 8 if is_down else 0,
             lambda: s.Resume(READER): 6 if reader.exists and not reader.is_running else 0,
             self._savepoint: 1.2,
-            self._go_back: 2 if main.savepoints else 0,
+            self._go_back: 3 if main.savepoints else 0,
             lambda: s.Drop(MAIN): 0.7 if not main.excuses else 3,
             lambda: s.Drop(READER): 0.1 if not reader.excuses else 2,
             self._begin: 8 if begins else 0.2,
@@ -140,9 +142,7 @@ class Chooser:
             lambda: s.Restore(MAIN, self._rng.choice(("", "checkpoints/", "epochs/"))): (
                 2 if main.copies else 0
             ),
-            lambda: s.Remove(
-                MAIN, self._rng.choice(("checkpoints/", "epochs/", "wanted.json"))
-            ): 0.15,
+            lambda: s.Remove(MAIN, self._rng.choice(("checkpoints/", "epochs/", "wanted"))): 0.15,
             lambda: s.Verify(MAIN): 1,
             lambda: s.Wait(MAIN): 0.3,
             self._users_write: 1.5,

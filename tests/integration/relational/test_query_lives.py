@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from pkray.errors import (
     TagNotFoundError,
 )
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries.begun import free_others
+from pkray.relational.continuous.queries.query_store import QueryStore
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 LARGE = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t WHERE v > 1 GROUP BY v % 2"
@@ -362,8 +365,8 @@ def test_a_query_says_that_its_wish_is_gone(shop):
     shop.put({1: 1})
     query = shop.begin()
     shop.catch_up(query)
-    (shop.query_folder / "wanted.json").unlink()
-    with pytest.raises(QueryFailedError, match=r"wanted\.json.* is gone"):
+    next(shop.query_folder.glob("wanted-*.json")).unlink()
+    with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json.* is gone"):
         query.wait({"default.t": 99}, timeout=30)
     assert query.status()["state"] == "failed"
     shop.put({2: 2})
@@ -374,10 +377,10 @@ def test_a_damaged_wish_is_told(shop):
     shop.put({1: 1})
     query = shop.begin()
     shop.catch_up(query)
-    wish = shop.query_folder / "wanted.json"
+    wish = next(shop.query_folder.glob("wanted-*.json"))
     assert "pkray.crc32" in json.loads(wish.read_text())
     wish.write_text(wish.read_text().replace("true", "false"))
-    with pytest.raises(QueryFailedError, match=r"wanted\.json is damaged"):
+    with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json is damaged"):
         query.wait({"default.t": 99}, timeout=30)
 
 
@@ -564,6 +567,20 @@ def test_a_dropped_query_leaves_no_tag_and_no_consumer(shop):
     assert shop.source.consumers.list().num_rows == 0
     assert shop.catalog.load_table("default.r").tags.list().num_rows == 0
     assert not shop.query_folder.exists()
+
+
+def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):
+    shop.put({1: 1})
+    old = shop.begin()
+    shop.catch_up(old)
+    definition, store = old._definition, QueryStore(shop.catalog.store)
+    new = shop.begin(replace=True)
+    shop.catch_up(new)
+    held = shop.source.consumers.list()["consumer_id"].to_pylist()
+    assert held == [f"query-default.r@{new.status()['incarnation']}"]
+    with pytest.raises(QueryFencedError):
+        free_others(definition, [shop.source], partial(store.check_current, definition))
+    assert shop.source.consumers.list()["consumer_id"].to_pylist() == held
 
 
 def test_savepoints_of_a_dropped_query_are_not_those_of_the_next(shop):

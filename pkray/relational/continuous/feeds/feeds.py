@@ -152,6 +152,10 @@ class Feed(ABC):
         """Delete what came up to a position, where it is this query's alone."""
         return
 
+    def stirred(self) -> bool:
+        """Whether `newest` has found the source changed since this was last asked."""
+        return False
+
     @property
     def is_finished(self) -> bool:
         """Whether nothing comes after the newest position."""
@@ -357,6 +361,8 @@ class TableFeed(Feed):
         self._read = ReadColumns(source)
         self._marks = SnapshotMarks(self._table.location.open())
         self._begins_at = 0
+        self._latest: Snapshot | None = None
+        self._has_stirred = False
 
     def read_by(self, number: int, scan: Node) -> None:
         self._read.add(number, scan)
@@ -365,8 +371,14 @@ class TableFeed(Feed):
         latest = self._table.at().snapshot
         if latest is not None:
             self._read.check(latest.schema_id)
+        self._has_stirred |= latest != self._latest
+        self._latest = latest
         told = self._told_of(latest)
         return told if told >= self._begins_at else NOTHING
+
+    def stirred(self) -> bool:
+        stirred, self._has_stirred = self._has_stirred, False
+        return stirred
 
     def _at(self, snapshot: int) -> SnapshotView:
         """Open a snapshot with the columns of the plan: some may have come after it."""
@@ -600,7 +612,8 @@ class Feeds:
         """
         newest = dict(zip(self.feeds, self._newest(), strict=True))
         for name, at in positions.items():
-            if name in newest and newest[name] < at:
+            stirred = name in newest and self.feeds[name].stirred()
+            if name in newest and (newest[name] < at or (newest[name] == at and stirred)):
                 self.feeds[name].check(at, (marks or {}).get(name))
         new = {
             name: self._next(name, positions.get(name), positions[name] if name in held else at)

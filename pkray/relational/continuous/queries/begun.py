@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
@@ -121,17 +121,27 @@ def fence(definition: Definition, results: Sequence[Table]) -> None:
         fences.take_over(definition.commits.user, new_generation())
 
 
-def free_others(definition: Definition, tables: Sequence[Table]) -> None:
+def free_others(
+    definition: Definition, tables: Sequence[Table], check_current: Callable[[], None]
+) -> None:
     """Let expire what other incarnations of a query have still to read; savepoints keep theirs.
 
     Args:
         tables: that it reads.
+        check_current: raises a `QueryFencedError` where the query is of another incarnation by now:
+            what that one holds is made after it is stored.
     """
     pattern = f"{re.escape(old_user(definition.name))}({_INCARNATION})?{_READERS}"
-    for table in tables:
-        for name in table.consumers.list()["consumer_id"].to_pylist():
-            if re.fullmatch(pattern, name) and not name.startswith(definition.reader):
-                table.consumers.delete(name)
+    found = [
+        (table, name)
+        for table in tables
+        for name in table.consumers.list()["consumer_id"].to_pylist()
+        if re.fullmatch(pattern, name) and not name.startswith(definition.reader)
+    ]
+    if found:
+        check_current()
+    for table, name in found:
+        table.consumers.delete(name)
 
 
 def free_own(definition: Definition, tables: Sequence[Table]) -> None:

@@ -263,6 +263,7 @@ class StoredLog(QueryLog):
         self._prefix = prefix
         self._check = check
         self._number = -1
+        self._seen: int | None = None
 
     def check_current(self) -> None:
         self._check()
@@ -272,6 +273,29 @@ class StoredLog(QueryLog):
         numbers = self._checkpoints()
         found = self._checkpoint(numbers[-1]) if numbers else None
         return found if found is not None and found.epoch >= 0 else None
+
+    def look(self) -> None:
+        """Take note of which run is the newest, before anything is read of what it wrote.
+
+        Runs that take over from then on are newer than this one, which does not take over from
+        them: it may have slept meanwhile.
+        """
+        self._seen = max(self._checkpoints(), default=-1)
+
+    def check_not_passed(self) -> None:
+        """Check that no other run took over since `look`.
+
+        Raises:
+            QueryFencedError: one has.
+        """
+        newest = max(self._checkpoints(), default=-1)
+        if self._seen is not None and newest > self._seen:
+            try:
+                run = self._checkpoint(newest).run
+            except MissingFileError:  # it has gone on already
+                run = ""
+            if run != self.run:
+                raise self._overtaken()
 
     @property
     def has_begun(self) -> bool:
@@ -313,6 +337,7 @@ class StoredLog(QueryLog):
 
     def take_over(self) -> Checkpoint | None:
         while True:
+            self.check_not_passed()
             # Runs that come after this one make files of their own: those that are there are of
             # runs before it, which name no more of them once it has taken over.
             before = self._all_files()
@@ -323,6 +348,8 @@ class StoredLog(QueryLog):
             if self._create(self._checkpoint_path(self._number), newest):
                 break
         self._check()
+        if self._seen is not None and self.is_overtaken:
+            raise self._overtaken()  # by one that has deleted the checkpoint of this number since
         if not self._place:  # an upgrade leaves files to the query, which begins before it
             self._delete_unnamed(before)
         return newest if newest.epoch >= 0 else None

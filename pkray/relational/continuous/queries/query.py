@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 from msgspec import structs
@@ -490,6 +491,7 @@ class Query:
         for known in (_ROOTS, _FUNCTIONS, _HOOKS):
             _take_along(known, _key(catalog, current), _key(catalog, back))
         store.replace(back)
+        store.forget_wish(current)
         self._definition = back
 
     def _place(self, settings: Mapping[str, str]) -> None:
@@ -733,7 +735,8 @@ def define(
         definition = placed(definition, results, store, owns=owns, replace=replace)
     if there is None and store.create(definition):
         fence_others(definition, results)
-        free_others(definition, savepoints.tables_read(roots))
+        check_current = partial(store.check_current, definition)
+        free_others(definition, savepoints.tables_read(roots), check_current)
     else:
         there = _adopted(catalog, store.read(definition.name))
         same = computes_same(there.document, definition.document)
@@ -1169,9 +1172,26 @@ def open_run(
 
     Raises:
         QueryDivergedError: what it wrote down, its results and its sources do not belong together.
-        QueryFencedError: it was begun anew meanwhile.
+        QueryFencedError: it was begun anew meanwhile, or another run took over.
     """
     log, shares = _store(catalog).log(definition), _shares(catalog, definition)
+    log.look()
+    try:
+        return _open_run(catalog, definition, open_outlets, settings, open_team, log, shares)
+    except PkrayError:
+        log.check_not_passed()  # that run, and not this one, knows what is there
+        raise
+
+
+def _open_run(
+    catalog: Catalog,
+    definition: Definition,
+    open_outlets: OpenOutlets,
+    settings: RunSettings,
+    open_team: OpenTeam | None,
+    log: StoredLog,
+    shares: QueryShares,
+) -> Run:
     results = _results(catalog, definition)
     savepoints.begin(definition, log, results, shares.roots)
     newest = check_life(definition, log, shares.roots, list(results.values()))

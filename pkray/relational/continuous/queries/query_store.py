@@ -30,7 +30,8 @@ from pkray.table.databases import remove_folders
 FOLDER = ".queries"
 """Hidden: what lists databases does not see it."""
 _DEFINITION = "query.json"
-_WANTED = "wanted.json"
+_WANTED = "wanted"
+"""With the incarnation in its name: who drops an earlier one may be late."""
 _FAILURE = "failure.json"
 _STATUS = "status.json"
 _ADOPTED = "adopted.json"
@@ -277,12 +278,16 @@ class QueryStore:
         """Delete a query with its state; nothing where it is another incarnation by now."""
         folder = self.folder(definition.name)
         # What a query that is begun anew under this name writes comes after this.
-        paths = [each.path for each in folder.list(hidden=True)]
+        paths = {each.path for each in folder.list(hidden=True)} - {_DEFINITION}
         there = self.find(definition.name)
         if there is not None and there.incarnation != definition.incarnation:
             return
         folder.delete(_DEFINITION)
-        folder.delete(paths)
+        name = definition.incarnation if definition.prefix else ""
+        own = {each for each in paths if name in each or each.startswith("state/")}
+        folder.delete(sorted(own))
+        if self.find(definition.name) is None:  # others have names that the next one has too
+            folder.delete(sorted(paths - own))
         remove_folders(folder)
 
     def log(self, definition: Definition) -> StoredLog:
@@ -299,7 +304,7 @@ class QueryStore:
         """Note whether people want it to run."""
         wanted = _Wanted(running, definition.incarnation)
         data = seal_json(msgspec.json.encode(wanted))
-        self.folder(definition.name).write(_WANTED, data)
+        self.folder(definition.name).write(_wanted_path(definition), data)
 
     def is_wanted(self, definition: Definition) -> bool:
         """Whether people want it to run.
@@ -308,18 +313,23 @@ class QueryStore:
             QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
             MissingFileError: nobody says so.
         """
-        wanted: _Wanted | None = _read(self.folder(definition.name), _WANTED, _Wanted)
+        path = _wanted_path(definition)
+        wanted: _Wanted | None = _read(self.folder(definition.name), path, _Wanted)
         if wanted is None:
             self.check_current(definition)
             raise MissingFileError(
-                f"{_WANTED}, which says whether query {definition.name} is to run, is gone: "
+                f"{path}, which says whether query {definition.name} is to run, is gone: "
                 "resume() it, and find out who deleted the file",
                 query=definition.name,
-                path=_WANTED,
+                path=path,
             )
         if definition.incarnation and wanted.incarnation not in ("", definition.incarnation):
             raise _fenced(definition, wanted.incarnation)
         return wanted.running
+
+    def forget_wish(self, definition: Definition) -> None:
+        """Delete what `want` noted: the query goes on as another incarnation."""
+        self.folder(definition.name).delete(_wanted_path(definition))
 
     def old_wish(self, name: str) -> str | None:
         """Read to which savepoint a version that knew no incarnations was to go back."""
@@ -368,6 +378,11 @@ class QueryStore:
         found: Failure | None = _read(self.folder(definition.name), _FAILURE, Failure)
         known = found is not None and found.incarnation in ("", definition.incarnation)
         return found if known else None
+
+
+def _wanted_path(definition: Definition) -> str:
+    of = f"-{definition.incarnation}" if definition.prefix else ""
+    return f"{_WANTED}{of}.json"
 
 
 def _stored(definition: Definition) -> bytes:

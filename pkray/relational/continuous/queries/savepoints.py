@@ -232,7 +232,7 @@ def begin(
                 committed[table.name] = made
     log.check_current()
     log.begin_at(structs.replace(saved, held="", results=committed))
-    free_others(definition, tables_read(roots))
+    free_others(definition, tables_read(roots), log.check_current)
 
 
 def tables_read(roots: Sequence[Node]) -> list[Table]:

@@ -9,6 +9,7 @@ from msgspec import structs
 
 import pkray
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
+from pkray.relational.continuous.queries.log import Checkpoint
 from pkray.relational.continuous.queries.query_store import (
     Definition,
     Failure,
@@ -80,7 +81,7 @@ def test_another_incarnation_is_told_that_it_is_over(store):
 def test_a_wish_that_is_gone_is_told(store):
     made = definition()
     store.create(made)
-    with pytest.raises(MissingFileError, match=r"wanted\.json"):
+    with pytest.raises(MissingFileError, match=r"wanted-[0-9a-f]+\.json"):
         store.is_wanted(made)
 
 
@@ -122,3 +123,50 @@ def test_a_log_does_not_see_what_another_incarnation_wrote(store):
     assert not store.log(newer).has_begun
     with pytest.raises(QueryFencedError):
         store.log(newer).take_over()  # query.json names the older one
+
+
+def test_a_late_drop_leaves_what_the_next_incarnation_is_to_do(store, monkeypatch):
+    old, new = definition(), definition()
+    store.create(old)
+    store.want(old, running=True)
+    folder = store.folder("db.r")
+    found = [each.path for each in folder.list(hidden=True)]
+    store.drop(old)
+    store.create(new)
+    store.want(new, running=True)
+    folder.delete([path for path in found if path != "query.json"])  # as who slept in the middle
+    assert store.is_wanted(new)
+
+
+def test_a_run_that_slept_before_it_took_over_does_not_take_over_from_newer_ones(store):
+    made = definition()
+    store.create(made)
+    first, second = store.log(made), store.log(made)
+    first.look()
+    second.look()
+    second.take_over()
+    with pytest.raises(QueryFencedError, match="took over"):
+        first.take_over()
+    with pytest.raises(QueryFencedError, match="took over"):
+        first.check_not_passed()
+    second.check_not_passed()
+    assert not second.is_overtaken
+
+
+def test_a_run_whose_number_was_cleaned_away_does_not_take_over(store, monkeypatch):
+    made = definition()
+    store.create(made)
+    first, second = store.log(made), store.log(made)
+    first.look()
+    create = first._create
+
+    def late(path, record):
+        if not second.has_begun:
+            second.take_over()
+            for epoch in range(4):
+                second.write_checkpoint(Checkpoint(epoch, {}, {}, "", {}))
+        return create(path, record)
+
+    monkeypatch.setattr(first, "_create", late)
+    with pytest.raises(QueryFencedError, match="took over"):
+        first.take_over()
