@@ -16,6 +16,11 @@ from tests.spark.local.side_by_side import SideBySide, snippets
 DATA = Path(__file__).parent / "data"
 EXPRESSIONS = snippets(DATA / "expressions.txt")
 AGGREGATES = snippets(DATA / "aggregates.txt")
+SPARK_FUNCTIONS = (
+    (Path(__file__).parents[2] / "unit" / "relational" / "functions" / "spark_functions.txt")
+    .read_text()
+    .split()
+)
 REFUSED = (DATA / "refused.txt").read_text().splitlines()
 ELSEWHERE = {
     "current_catalog": "it is pkray's",
@@ -65,6 +70,11 @@ BATCHES = [ALL[start : start + BATCH] for start in range(0, len(ALL), BATCH)]
 @pytest.fixture(scope="module")
 def beside(spark):
     return SideBySide(spark, random_rows(seed=15))
+
+
+def test_the_list_of_sparks_functions_is_sparks_own(spark) -> None:
+    names = [row[0] for row in spark.sql("SHOW SYSTEM FUNCTIONS").collect()]
+    assert sorted(names) == sorted(SPARK_FUNCTIONS)
 
 
 def test_every_function_that_people_write_is_among_them() -> None:
