@@ -73,6 +73,16 @@ class Hosting(Protocol):
         """How many processors all machines have."""
         ...
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """With what a process of the cluster opens a runtime like this one."""
+        ...
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long a process may be silent before it is replaced."""
+        ...
+
     def host(
         self,
         name: str,
@@ -96,6 +106,10 @@ class Hosting(Protocol):
         Raises:
             ServiceUnavailableError: there is none.
         """
+        ...
+
+    def replace(self, name: str) -> None:
+        """Kill the process of the work of this name; it is begun again in another."""
         ...
 
     def hosted(self, name: str) -> Hosted | None:

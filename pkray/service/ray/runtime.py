@@ -39,6 +39,7 @@ from pkray.service.ray.actors import (
 )
 from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
+from pkray.service.ray.hosted import RemoteHosted, Silence
 from pkray.service.ray.workers import Workers
 from pkray.service.runtime import checked_directory, checked_lease, checked_owners, default_owners
 from pkray.storage.location import TableLocation
@@ -82,6 +83,7 @@ class RayRuntime:
         lookup_timeout: float = DEFAULT_LIMITS.lookup_seconds,
     ) -> None:
         self._limits = CallLimits.checked(call_timeout, lookup_timeout)
+        self._silences: dict[str, Silence] = {}
         self._owners = checked_owners(owners)
         self._owner_cpus = checked_number("owner_cpus", owner_cpus, 0, "processors")
         self._local = checked_directory(local_directory)
@@ -130,6 +132,26 @@ class RayRuntime:
         resources: Any = ray.cluster_resources  # it has no types
         return max(1, int(resources().get("CPU", 1)))
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """With what a process of the cluster opens a runtime like this one."""
+        return {
+            "owners": self._owners,
+            "owner_cpus": self._owner_cpus,
+            "local_directory": self._local,
+            "writer_lease": self._lease_millis / 1000,
+            "call_timeout": self._limits.call_seconds,
+            "lookup_timeout": self._limits.lookup_seconds,
+        }
+
+    @property
+    def silent_seconds(self) -> float:
+        """For how long a process may be silent before it is replaced: ``call_timeout``."""
+        return self._limits.call_seconds
+
+    def _silence(self, name: str) -> Silence:
+        return self._silences.setdefault(name, Silence(self.silent_seconds))
+
     def host(
         self,
         name: str,
@@ -138,7 +160,8 @@ class RayRuntime:
         reserved: Reserved = NOTHING,
     ) -> Hosted:
         """Find the actor that hosts work of this name, or start it: see `Hosting`."""
-        return hosted.host(name, make, *arguments, reserved=reserved)
+        made = hosted.host(name, make, *arguments, reserved=reserved)
+        return RemoteHosted(made, name, self._silence(name))
 
     def caller(self, name: str) -> Caller:
         """Call methods of the work of this name: see `Hosting`."""
@@ -146,10 +169,16 @@ class RayRuntime:
 
     def hosted(self, name: str) -> Hosted | None:
         """Find the actor that hosts work of this name."""
-        return hosted.find(name)
+        actor = hosted.find(name)
+        return None if actor is None else RemoteHosted(actor, name, self._silence(name))
+
+    def replace(self, name: str) -> None:
+        """Have Ray kill the actor that hosts work of this name, and start it anew."""
+        hosted.replace(name)
 
     def end(self, name: str) -> None:
         """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
+        self._silences.pop(name, None)
         hosted.end(name)
 
     def close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any
@@ -10,8 +11,11 @@ from typing import Any
 from pkray.errors import ServiceUnavailableError
 from pkray.relational.continuous.parallel.mailbox import Letter
 from pkray.relational.continuous.parallel.peers import Send
-from pkray.relational.continuous.parallel.team import Member, OpenShare, Team
+from pkray.relational.continuous.parallel.team import START_SECONDS, Member, OpenShare, Team
 from pkray.service.hosted import Caller, Hosted, Hosting
+
+_START_SECONDS = START_SECONDS * 0.9
+"""For how long a process that may be loading its modules may be silent: before it is given up."""
 
 
 class HostedMember:
@@ -58,13 +62,38 @@ class Post:
 
 
 class HostedHandle:
-    """Reaches a member in another process."""
+    """Reaches a member in another process, which is begun anew where it is silent for too long.
 
-    def __init__(self, caller: Caller) -> None:
-        self._caller = caller
+    Args:
+        name: of the process.
+        clock: seconds.
+    """
+
+    def __init__(
+        self, hosting: Hosting, name: str, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._hosting = hosting
+        self._name = name
+        self._clock = clock
+        self._caller = hosting.caller(name)
+        self._asked: Future[Any] | None = None
+        self._asked_at = 0.0
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         return self._caller.call(method, *arguments)
+
+    def check(self, *, is_starting: bool) -> None:
+        if self._asked is None or self._asked.done():
+            self._asked, self._asked_at = self.call("status"), self._clock()
+        silent, most = self._clock() - self._asked_at, self._hosting.silent_seconds
+        if silent < (max(most, _START_SECONDS) if is_starting else most):
+            return
+        self._asked = None
+        self._hosting.replace(self._name)
+        raise ServiceUnavailableError(
+            f"{self._name} has not answered for {silent:.0f} s (call_timeout): its process is "
+            "stopped, or its machine; it is begun anew"
+        )
 
     def close(self) -> None:
         return  # its process goes on, for the next run
@@ -81,17 +110,20 @@ class HostedTeams:
     Args:
         name: of this process, in which the runs are.
         start: starts the process of a member, if it is not there, by its number and how many
-            workers there are.
+            workers there are; gives its name.
     """
 
-    def __init__(self, hosting: Hosting, name: str, start: Callable[[int, int], Caller]) -> None:
+    def __init__(self, hosting: Hosting, name: str, start: Callable[[int, int], str]) -> None:
+        self._hosting = hosting
         self._post = Post(hosting, name)
         self._start = start
         self._team: Team | None = None
 
     def open(self, count: int, run: int) -> Team:
         """Make the team of a run."""
-        members = [HostedHandle(self._start(number, count)) for number in range(1, count)]
+        members = [
+            HostedHandle(self._hosting, self._start(number, count)) for number in range(1, count)
+        ]
         self._team = Team(members, run, self._post.send)
         return self._team
 

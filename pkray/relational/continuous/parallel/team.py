@@ -155,6 +155,17 @@ class MemberHandle(Protocol):
         """Call a method of `Member`; calls of one thread begin in their order."""
         ...
 
+    def check(self, *, is_starting: bool) -> None:
+        """Check that it answers; called every second while it is waited for.
+
+        Args:
+            is_starting: whether its process may still load its modules.
+
+        Raises:
+            ServiceUnavailableError: it does not, and is begun anew.
+        """
+        ...
+
     def close(self) -> None:
         """Let go of it."""
         ...
@@ -182,7 +193,7 @@ class Team:
         self._error: Exception | None = None
         self._failed: MemberHandle | None = None
         self._failing = threading.Lock()
-        self.mailbox = Mailbox(run)
+        self.mailbox = Mailbox(run, self._check_late)
         self.peers = Peers(0, len(members) + 1, send, self.mailbox)
         self.nodes: list[list[dict[str, Any]]] = []
         self.processes: list[int] = []
@@ -260,8 +271,19 @@ class Team:
                 raise self._error or error or AssertionError
             if not late:
                 return [each.result() for each in self._working]
+            self._check_late()
             if time.monotonic() > deadline:
                 raise ServiceUnavailableError(said)
+
+    def _check_late(self) -> None:
+        """Check that the members answer that have not done yet what they were told."""
+        for member, work in zip(self._members, self._working, strict=False):
+            if not work.done():
+                try:
+                    member.check(is_starting=not self.has_joined)
+                except ServiceUnavailableError as error:
+                    self._failed = self._failed if self._error else member
+                    self.fail(error)
 
     def fail(self, error: Exception) -> None:
         """End what all do for this run; of several errors the first counts."""
@@ -318,6 +340,9 @@ class ThreadHandle:
                 self.member.fail(arguments[0], "the run ends")
         self._calls.put((answer, method, arguments))
         return answer
+
+    def check(self, *, is_starting: bool) -> None:
+        return  # a thread is there as long as its process
 
     def close(self) -> None:
         self._calls.put(None)

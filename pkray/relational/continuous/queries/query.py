@@ -95,7 +95,7 @@ from pkray.relational.sources.streamed import (
 from pkray.relational.sources.table import TableSource
 from pkray.relational.spark_engine import spark_engine
 from pkray.relational.statements.settings import checked_setting
-from pkray.service.hosted import Caller, Hosted, Hosting, Reserved
+from pkray.service.hosted import Hosted, Hosting, Reserved
 from pkray.service.runtimes import open_runtime
 from pkray.shown import html_values
 from pkray.storage.object_store import ObjectStore
@@ -902,7 +902,7 @@ def _start(
         arguments = (catalog.warehouse, dict(catalog.storage_options), definition.name)
         functions = dict(catalog.session.functions)
         reserved = _reserved(definition, 0, 1)
-        runtime.host(name, hosted_worker, *arguments, functions, reserved=reserved)
+        runtime.host(name, hosted_worker, *arguments, functions, runtime.options, reserved=reserved)
     else:
         key = _key(catalog, definition)
         _workers(catalog)[key] = open_worker(catalog, definition, clock)
@@ -991,24 +991,29 @@ def _stop_feeders(catalog: Catalog, definition: Definition) -> None:
 
 
 def hosted_worker(
-    warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
+    warehouse: str,
+    storage_options: dict[str, Any],
+    name: str,
+    functions: dict[str, Any],
+    runtime_options: dict[str, Any],
 ) -> HostedQuery:
     """Open the worker of a query in a process of its own, on the same cluster.
 
     Args:
         functions: of users, by name.
+        runtime_options: of who began the query.
     """
-    catalog = _hosted_catalog(warehouse, storage_options, functions)
+    catalog = _hosted_catalog(warehouse, storage_options, functions, runtime_options)
     definition = _store(catalog).read(name)
     hosting, host = catalog.runtime, _host_name(catalog, definition)
     assert isinstance(hosting, Hosting)
 
-    def start(number: int, count: int) -> Caller:
+    def start(number: int, count: int) -> str:
         reserved = _reserved(_store(catalog).read(name), number, count)
-        arguments = (warehouse, storage_options, name, functions)
+        arguments = (warehouse, storage_options, name, functions, runtime_options)
         member = member_name(host, number)
         hosting.host(member, hosted_member, *arguments, reserved=reserved)
-        return hosting.caller(member)
+        return member
 
     teams = HostedTeams(hosting, host, start)
     worker = open_worker(catalog, definition, None, teams.open)
@@ -1016,14 +1021,19 @@ def hosted_worker(
 
 
 def hosted_member(
-    warehouse: str, storage_options: dict[str, Any], name: str, functions: dict[str, Any]
+    warehouse: str,
+    storage_options: dict[str, Any],
+    name: str,
+    functions: dict[str, Any],
+    runtime_options: dict[str, Any],
 ) -> HostedMember:
     """Open a worker of a query that is not the first, in a process of its own.
 
     Args:
         functions: of users, by name.
+        runtime_options: of who began the query.
     """
-    catalog = _hosted_catalog(warehouse, storage_options, functions)
+    catalog = _hosted_catalog(warehouse, storage_options, functions, runtime_options)
     assert isinstance(catalog.runtime, Hosting)
 
     definition = _store(catalog).read(name)
@@ -1038,9 +1048,12 @@ def hosted_member(
 
 
 def _hosted_catalog(
-    warehouse: str, storage_options: dict[str, Any], functions: dict[str, Any]
+    warehouse: str,
+    storage_options: dict[str, Any],
+    functions: dict[str, Any],
+    runtime_options: dict[str, Any],
 ) -> Catalog:
-    runtime = open_runtime("ray", {}, storage_options)
+    runtime = open_runtime("ray", runtime_options, storage_options)
     catalog = Catalog(warehouse, runtime, storage_options)
     catalog.session.functions.update(functions)
     return catalog

@@ -42,3 +42,11 @@ def test_a_wait_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     box.put(Letter(1, 1, 2, None))
     with pytest.raises(ServiceUnavailableError, match=r"workers \[1\]"):
         box.take(1, [1, 2])
+
+
+def test_who_waits_looks_now_and_then_whether_others_are_there(monkeypatch) -> None:
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    looks = iter([lambda: None, lambda: None, lambda: box.fail(EvaluationError("gone"))])
+    box = Mailbox(1, lambda: next(looks)())
+    with pytest.raises(EvaluationError, match="gone"):
+        box.take(1, [1])

@@ -175,6 +175,8 @@ class Nobody:
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         return Future()
 
+    def check(self, *, is_starting: bool) -> None: ...
+
     def close(self) -> None: ...
 
 

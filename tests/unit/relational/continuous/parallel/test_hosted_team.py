@@ -1,0 +1,102 @@
+"""Members in other processes, which may be stopped."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+
+from pkray.errors import ServiceUnavailableError
+from pkray.relational.continuous.parallel import mailbox
+from pkray.relational.continuous.parallel import team as team_module
+from pkray.relational.continuous.parallel.hosted_team import HostedHandle
+from pkray.relational.continuous.parallel.team import Team
+from pkray.relational.continuous.queries.log import EpochRecord
+
+
+class Cluster:
+    """A process that answers, until it is stopped; and what became of it."""
+
+    silent_seconds = 60.0
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.is_stopped = False
+        self.replaced: list[str] = []
+
+    def caller(self, name: str) -> Cluster:
+        return self
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        if not self.is_stopped and method in ("status", "join"):
+            answer.set_result(None)
+        return answer
+
+    def replace(self, name: str) -> None:
+        self.replaced.append(name)
+
+    def handle(self) -> HostedHandle:
+        return HostedHandle(self, "q/1", lambda: self.now)  # type: ignore[arg-type] # of its methods these
+
+
+def test_a_member_that_works_for_long_and_answers_is_left_alone() -> None:
+    cluster = Cluster()
+    handle = cluster.handle()
+    for cluster.now in range(1000):
+        handle.check(is_starting=False)
+    assert cluster.replaced == []
+
+
+def test_a_member_that_is_silent_for_too_long_is_begun_anew() -> None:
+    cluster = Cluster()
+    handle = cluster.handle()
+    handle.check(is_starting=False)
+    cluster.is_stopped = True
+    for cluster.now in range(1, 61):
+        handle.check(is_starting=False)
+    cluster.now = 61
+    with pytest.raises(ServiceUnavailableError, match=r"q/1 has not answered for 60 s"):
+        handle.check(is_starting=False)
+    assert cluster.replaced == ["q/1"]
+
+
+def test_a_member_that_may_be_starting_is_waited_for_longer() -> None:
+    cluster = Cluster()
+    cluster.is_stopped = True
+    handle = cluster.handle()
+    for cluster.now in range(107):
+        handle.check(is_starting=True)
+    cluster.now = 110
+    with pytest.raises(ServiceUnavailableError):
+        handle.check(is_starting=True)
+    assert cluster.replaced == ["q/1"]
+
+
+@pytest.fixture
+def stopped(monkeypatch) -> tuple[Cluster, Team]:
+    """A team whose member was stopped after it had begun an epoch."""
+    monkeypatch.setattr(mailbox, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(team_module, "_LOOK_SECONDS", 0.001)
+    cluster = Cluster()
+    team = Team([cluster.handle()], 1, lambda to, letter: None)
+    team.join()
+    cluster.is_stopped = True
+    cluster.silent_seconds = 0.0
+    team.run(EpochRecord(0, {}, 0), ())
+    return cluster, team
+
+
+def test_the_first_worker_that_waits_for_letters_of_a_stopped_one_goes_on(stopped) -> None:
+    cluster, team = stopped
+    with pytest.raises(ServiceUnavailableError, match="begun anew"):
+        team.mailbox.take(1, [1])
+    assert cluster.replaced == ["q/1"]
+
+
+def test_the_first_worker_that_waits_for_the_end_of_a_stopped_one_goes_on(stopped) -> None:
+    cluster, team = stopped
+    with pytest.raises(ServiceUnavailableError, match="begun anew"):
+        team.finish()
+    assert cluster.replaced == ["q/1"]
