@@ -64,7 +64,7 @@ def saturated(array: pa.Array, source: DataType, target: DataType) -> Converted:
 
 def decimal_to_integer(array: pa.Array, source: DataType, target: DataType) -> Converted:
     """Cut decimals to integers; those beyond the range do not fit."""
-    whole = pc.trunc(array).cast(pa.decimal128(38, 0)) if source.scale else array
+    whole = decimals.shortened(array, 0)
     limits = np.iinfo(target.arrow.to_pandas_dtype())
     kind = pa.decimal128(38, 0)
     whole = whole.cast(kind)
@@ -78,7 +78,7 @@ def decimal_to_integer(array: pa.Array, source: DataType, target: DataType) -> C
 
 def decimal_wrapped(array: pa.Array, source: DataType, target: DataType) -> Converted:
     """Cut decimals to the low bits of integers."""
-    whole = pc.trunc(array).cast(pa.decimal128(38, 0)) if source.scale else array
+    whole = decimals.shortened(array, 0)
     return whole.cast(pa.decimal128(38, 0)).cast(target.arrow, safe=False), None
 
 

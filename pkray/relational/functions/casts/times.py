@@ -94,8 +94,7 @@ def number_to_timestamp(array: pa.Array, source: DataType, target: DataType) -> 
         array.cast(pa.decimal128(19, 0)) if source.root in INTEGERS else array,
         pa.scalar(per_second, pa.decimal128(10, 0)),
     )
-    whole = pc.trunc(exact).cast(pa.decimal256(decimals.WIDE, exact.type.scale))
-    ticks, bad = fitted(decimals.rounded(whole, 0, "towards_zero"), _TICKS)
+    ticks, bad = fitted(decimals.shortened(exact, 0), _TICKS)
     result, beyond = decimal_to_integer(ticks, _TICKS, DataType("BIGINT"))
     return result.cast(kind), bad if beyond is None else beyond
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +15,10 @@ from pkray.rows.decimals import unscaled
 
 HALF_UP = "half_towards_infinity"
 WIDE = 76
+_EXACT_DIGITS = 9
+"""Arrow divides decimals rightly by numbers of up to 32 bits, which hold so many digits."""
+_TEN_THOUSAND = pa.scalar(10**4, pa.decimal256(5, 0))
+_CONTEXT = Context(prec=WIDE)
 _EXTRA = 4
 """Digits after the point that Arrow adds when it divides by a number labelled DECIMAL(1, s)."""
 
@@ -100,8 +105,7 @@ def divide(left: Value, right: Value, scale: int) -> Value:
     else:
         raise pa.ArrowInvalid("overflow: the quotient has too many digits")
     numerator = left.cast(kind(most, one.scale + shift)) if shift else left
-    numerator = relabel(numerator, kind(most - _EXTRA, 0))
-    quotient = pc.divide(numerator, relabel(right, kind(1, 0)))
+    quotient = _quotient(relabel(numerator, kind(most - _EXTRA, 0)), right)
     return _scaled(quotient, one.scale + shift + quotient.type.scale - other.scale)
 
 
@@ -126,7 +130,7 @@ def quotient_and_rest(left: Value, right: Value) -> tuple[Value, Value]:
         relabel(each.cast(pa.decimal256(WIDE, scale)), pa.decimal256(WIDE - _EXTRA, 0))
         for each in (left, right)
     )
-    quotient = pc.divide(one, relabel(other, pa.decimal256(1, 0)))
+    quotient = _quotient(one, other)
     whole = pc.trunc(relabel(quotient, pa.decimal256(WIDE, quotient.type.scale)))
     whole = whole.cast(pa.decimal256(WIDE, 0))
     back = pc.multiply(relabel(whole, pa.decimal256(38, 0)), relabel(other, pa.decimal256(37, 0)))
@@ -136,14 +140,102 @@ def quotient_and_rest(left: Value, right: Value) -> tuple[Value, Value]:
     return whole, relabel(rest, pa.decimal256(WIDE, scale))
 
 
+def _quotient(numerator: Value, divisor: Value) -> Value:
+    """Divide integers of decimals towards zero, with four digits behind the point.
+
+    Arrow is wrong for some divisors of more than 32 bits: such quotients are multiplied back, and
+    what is no quotient is divided again.
+    """
+    if isinstance(numerator, pa.Scalar) and isinstance(divisor, pa.Scalar):
+        pair = (pa.array([each.as_py()], each.type) for each in (numerator, divisor))
+        return _quotient(*pair)[0]
+    quotient = pc.divide(numerator, relabel(divisor, _kind(numerator)(1, 0)))
+    if used_digits(divisor) <= _EXACT_DIGITS:
+        return quotient
+    one, other, found = (
+        widened(relabel(each, _like(each, 0))) for each in (numerator, divisor, quotient)
+    )
+    shifted = pc.multiply(relabel(one, pa.decimal256(70, 0)), _TEN_THOUSAND)
+    back = pc.multiply(relabel(found, pa.decimal256(38, 0)), relabel(other, pa.decimal256(37, 0)))
+    rest = pc.subtract(*(relabel(each, pa.decimal256(75, 0)) for each in (shifted, back)))
+    none = pa.scalar(0, pa.decimal256(1, 0))
+    against = pc.or_(
+        pc.and_(pc.less(rest, none), pc.greater(one, none)),
+        pc.and_(pc.greater(rest, none), pc.less(one, none)),
+    )
+    wrong = pc.or_(against, pc.greater_equal(pc.abs(rest), pc.abs(other))).fill_null(False)
+    if not pc.any(wrong).as_py():
+        return quotient
+    rows = len(quotient)
+    pairs = zip(*(_whole(each, wrong, rows) for each in (one, other)), strict=True)
+    exact = [_towards_zero(a * 10**_EXTRA, b) for a, b in pairs]
+    kind = quotient.type
+    right = pa.array([_CONTEXT.scaleb(Decimal(each), -kind.scale) for each in exact], kind)
+    return pc.replace_with_mask(quotient, wrong, right)
+
+
+def _whole(value: Value, chosen: pa.Array, rows: int) -> list[int]:
+    if isinstance(value, pa.Scalar):
+        return [int(value.as_py())] * pc.sum(chosen).as_py()
+    return [int(each) for each in value.filter(chosen).to_pylist()]
+
+
+def _towards_zero(numerator: int, divisor: int) -> int:
+    quotient = abs(numerator) // abs(divisor)
+    return quotient if (numerator < 0) == (divisor < 0) else -quotient
+
+
+def _kind(value: Value) -> Callable[[int, int], pa.DataType]:
+    return pa.decimal128 if pa.types.is_decimal128(value.type) else pa.decimal256
+
+
+def _like(value: Value, scale: int) -> pa.DataType:
+    return _kind(value)(38 if pa.types.is_decimal128(value.type) else WIDE, scale)
+
+
+def shortened(value: Value, scale: int) -> Value:
+    """Cut digits behind the point off, few at a time: Arrow divides by small numbers alone."""
+    kind = _like(value, value.type.scale)
+    value = value.cast(kind)
+    for kept in range(max(kind.scale - _EXACT_DIGITS, scale), scale - 1, -_EXACT_DIGITS):
+        value = value.cast(_like(value, kept), safe=False)
+    return value.cast(_like(value, scale), safe=False) if value.type.scale > scale else value
+
+
 def rounded(value: Value, scale: int, mode: str = HALF_UP) -> Value:
     """Round to `scale` digits behind the point (negative: before it), with room for one more."""
     kind = value.type
     if kind.scale <= scale:
         return value
+    if kind.scale - scale > _EXACT_DIGITS:
+        wide = value.cast(pa.decimal256(WIDE, kind.scale))
+        if scale >= 0:
+            return _rounded_far(wide, scale, mode)
+        whole = _rounded_far(relabel(wide, pa.decimal256(WIDE, kind.scale - scale)), 0, mode)
+        power = pa.scalar(10**-scale, pa.decimal256(37, 0))
+        return pc.multiply(relabel(whole, pa.decimal256(38, 0)), power)
     if pa.types.is_decimal128(kind) and used_digits(value) < 38:
         return pc.round(relabel(value, pa.decimal128(38, kind.scale)), scale, mode)
     return pc.round(value.cast(pa.decimal256(WIDE, kind.scale)), scale, mode)
+
+
+def _rounded_far(value: Value, scale: int, mode: str) -> Value:
+    """Round away more digits than Arrow divides off at once.
+
+    One more digit says what is half up. Other modes keep two: where they are cut short and end in 0
+    they become 1 greater, so that they are neither a whole number nor half of one.
+    """
+    if mode in (HALF_UP, "towards_zero"):
+        near = pc.round(shortened(value, scale + 1), scale, mode)
+        return near.cast(pa.decimal256(WIDE, scale))
+    near = shortened(value, scale + 2)
+    unit = pa.scalar(Decimal(1).scaleb(-scale - 2), near.type)
+    ends_in_zero = pc.equal(shortened(near, scale + 1).cast(near.type), near)
+    is_cut = pc.and_(ends_in_zero, pc.not_equal(near.cast(value.type), value))
+    step = pc.if_else(pc.less(value, pa.scalar(0, value.type)), pc.negate(unit), unit)
+    moved = pc.add(*(relabel(each, pa.decimal256(WIDE - 1, scale + 2)) for each in (near, step)))
+    near = pc.if_else(is_cut, relabel(moved, near.type), near)
+    return pc.round(near, scale, mode).cast(pa.decimal256(WIDE, scale))
 
 
 def fit(call: Call, values: Sequence[Value], exact: Value, rows: int) -> Value:

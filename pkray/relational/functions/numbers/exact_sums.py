@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.relational.functions.numbers.decimals import rounded
+
 _LOW = np.int64(0xFFFFFFFF)
 _ONE_WORD = 18
 """Digits of decimals that fit in their low 64 bits."""
@@ -166,5 +168,4 @@ def divide_decimals(sums: pa.Array, counts: np.ndarray, scale: int) -> pa.Array:
     divisors = pa.array(counts, mask=counts == 0).cast(pa.decimal256(19, 0))
     wide = sums.cast(pa.decimal256(38, sums.type.scale))
     quotients = pc.divide(wide, divisors)
-    near = pc.round(quotients, scale, "half_towards_infinity")
-    return near.cast(pa.decimal256(76, scale))
+    return rounded(quotients, scale).cast(pa.decimal256(76, scale))

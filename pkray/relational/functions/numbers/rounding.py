@@ -80,12 +80,10 @@ def _round(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, digits, mode = values[0], values[1].as_py(), _MODES[call.function]
     root = call.arguments[0].type.root
     if root == "DECIMAL":
-        scale = value.type.scale
         if digits < -38:
             return decimals.fit(call, values, pc.multiply(value, zero(value.type)), rows)
-        wide = value.cast(pa.decimal256(decimals.WIDE, scale))
-        near = pc.round(wide, digits, mode) if digits < scale else wide
-        return decimals.fit(call, values, near, rows)
+        wide = value.cast(pa.decimal256(decimals.WIDE, value.type.scale))
+        return decimals.fit(call, values, decimals.rounded(wide, digits, mode), rows)
     if root in INTEGERS:
         return value if digits >= 0 else _round_integer(call, values, digits, mode, rows)
     if isinstance(value, pa.Scalar):
@@ -102,9 +100,9 @@ def _round_integer(call: Call, values: Sequence[Value], digits: int, mode: str, 
         call,
         values[:1],
         rows,
-        lambda value: pc.round(value.cast(pa.decimal128(19, 0)).cast(wide), digits, mode).cast(
-            kind
-        ),
+        lambda value: decimals.rounded(
+            value.cast(pa.decimal128(19, 0)).cast(wide), digits, mode
+        ).cast(kind),
         f"overflows {call.type.root}",
     )
 
@@ -139,7 +137,7 @@ def _round_floats(array: pa.Array, digits: int, mode: str) -> pa.Array:
     result = np.where(np.isfinite(numbers) & np.isfinite(result), result, numbers)
     if doubtful.any():
         chosen = array.filter(pa.array(doubtful)).cast(pa.float64())
-        exact = pc.round(float_digits(chosen), max(min(digits, 38), -37), mode)
+        exact = decimals.rounded(float_digits(chosen), max(min(digits, 38), -37), mode)
         result[doubtful] = decimal_to_float(exact).to_numpy()
     mask = array.is_null().to_numpy(zero_copy_only=False)
     return pa.array(result + 0.0, pa.float64(), mask=mask).cast(array.type)
@@ -197,7 +195,8 @@ def _to_whole(call: Call, values: Sequence[Value], rows: int) -> Value:
     compute = pc.ceil if call.function == "ceil" else pc.floor
     if call.type.root == "DECIMAL":
         wide = values[0].cast(pa.decimal256(decimals.WIDE, values[0].type.scale))
-        return decimals.fit(call, values, compute(wide), rows)
+        mode = "up" if call.function == "ceil" else "down"
+        return decimals.fit(call, values, decimals.rounded(wide, 0, mode), rows)
     near = numpy_of(compute(values[0]))
     numbers = np.nan_to_num(near, nan=0.0, posinf=2.0**64, neginf=-(2.0**64))
     inside = np.clip(numbers, -(2.0**63), 2.0**63 - 1024)

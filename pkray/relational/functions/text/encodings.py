@@ -236,7 +236,7 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
         return _formatted_floats(value, array, digits)
     scale = array.type.scale
     wide = array.cast(pa.decimal256(decimals.WIDE, scale))
-    near = pc.abs(pc.round(wide, digits, "half_to_even") if digits < scale else wide)
+    near = pc.abs(decimals.rounded(wide, digits, "half_to_even"))
     kind = DataType("DECIMAL", precision=38, scale=min(digits, 37))
     texts = write(near.cast(pa.decimal256(decimals.WIDE, min(digits, 37))), kind)
     parts = pc.extract_regex(texts, r"^(?P<whole>\d+)(?P<rest>.*)$")
