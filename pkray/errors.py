@@ -46,6 +46,7 @@
     ├── UpgradeError
     │   └── UpgradeRefusedError
     ├── EvaluationError                 a row that a query cannot compute: overflow, a bad cast
+    ├── QueryCancelledError             a bounded run that its Cancellation ended
     ├── UnsupportedError
     └── MissingExtraError               also an ImportError: install the extra that it names
 
@@ -265,6 +266,10 @@ class UpgradeRefusedError(UpgradeError):
 
 class EvaluationError(PkrayError):
     """A row that a query cannot compute: an overflow, a value that does not fit a cast."""
+
+
+class QueryCancelledError(PkrayError):
+    """A bounded run was cancelled while it ran."""
 
 
 class UnsupportedError(PkrayError):

@@ -21,6 +21,7 @@ from pkray.relational.api.grouped import Grouped
 from pkray.relational.api.queried import AsOf, Queried
 from pkray.relational.api.syntax import ORIGIN, column, identifier, star
 from pkray.relational.api.windows import Window
+from pkray.relational.cancellation import Cancellation
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
 from pkray.relational.plan.physical import completed, tells_twice
@@ -139,6 +140,7 @@ class Relation(Queried):
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         memory: int | None = None,
+        cancellation: Cancellation | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Compute the rows, batch by batch.
 
@@ -148,11 +150,13 @@ class Relation(Queried):
                 instant now. `snapshot` is an id, or ids by table where it reads several.
             memory: bytes that the local engine holds, about; more goes to the local disk. By
                 default the setting ``execution.memory``, or else half of the machine's.
+            cancellation: ends a run of the local engine from another thread.
 
         Raises:
             UnsupportedError: rows that have to be held as a whole take more; the node is named.
             EvaluationError: a row cannot be computed: an overflow, a value that does not fit a
                 cast.
+            QueryCancelledError: `cancellation` was cancelled.
         """
         if engine == "spark":
             pinned = running.pinned(self._content_plan, snapshot, tag, timestamp)
@@ -163,7 +167,7 @@ class Relation(Queried):
         elif session is not None:
             memory = session.memory
         bound = running.pinned(self._content_plan, snapshot, tag, timestamp)
-        return running.run(bound, memory=memory)
+        return running.run(bound, memory=memory, cancellation=cancellation)
 
     def to_arrow(
         self,
@@ -173,10 +177,16 @@ class Relation(Queried):
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         memory: int | None = None,
+        cancellation: Cancellation | None = None,
     ) -> pa.Table:
         """Compute the rows as a pyarrow Table; as of `to_batches`."""
         found = self.to_batches(
-            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+            engine,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp=timestamp,
+            memory=memory,
+            cancellation=cancellation,
         )
         return pa.Table.from_batches(found, self.schema)
 
@@ -188,6 +198,7 @@ class Relation(Queried):
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         memory: int | None = None,
+        cancellation: Cancellation | None = None,
     ) -> Any:
         """Compute the rows as a pandas DataFrame; as of `to_batches`.
 
@@ -197,7 +208,12 @@ class Relation(Queried):
         """
         require_extra("pandas", "pandas", "to_pandas()")
         found = self.to_arrow(
-            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+            engine,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp=timestamp,
+            memory=memory,
+            cancellation=cancellation,
         )
         try:
             return found.to_pandas()
@@ -215,6 +231,7 @@ class Relation(Queried):
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         memory: int | None = None,
+        cancellation: Cancellation | None = None,
     ) -> Any:
         """Compute the rows as a polars DataFrame; as of `to_batches`.
 
@@ -225,7 +242,12 @@ class Relation(Queried):
         import polars
 
         found = self.to_arrow(
-            engine, snapshot=snapshot, tag=tag, timestamp=timestamp, memory=memory
+            engine,
+            snapshot=snapshot,
+            tag=tag,
+            timestamp=timestamp,
+            memory=memory,
+            cancellation=cancellation,
         )
         return polars.from_arrow(found)
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pkray.relational.api.column import Column, col, exists, lit, when
     from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
     from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
+    from pkray.relational.cancellation import Cancellation
     from pkray.relational.compiling import compile_inserts as compile_inserts
     from pkray.relational.compiling import compile_relation as compile_relation
     from pkray.relational.continuous.queries.materializing import materialize as materialize
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from pkray.relational.statements.views import register_function as register_function
 
 __all__ = [
+    "Cancellation",
     "Changelog",
     "Column",
     "Cumulate",
@@ -92,6 +94,7 @@ _MEMBERS = {
     "pkray.relational.api.column": ("Column", "col", "exists", "lit", "when"),
     "pkray.relational.api.grouped": ("Grouped", "cube", "grouping_sets", "rollup"),
     "pkray.relational.api.windows": ("Cumulate", "Session", "Slide", "Tumble"),
+    "pkray.relational.cancellation": ("Cancellation",),
     "pkray.relational.continuous.queries.materializing": ("materialize",),
     "pkray.relational.continuous.queries.options": ("QueryOptions",),
     "pkray.relational.continuous.queries.query": ("find_query", "list_queries", "stop_all"),

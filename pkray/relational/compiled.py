@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from pkray.errors import EvaluationError
+from pkray.relational.cancellation import checkpoint
 from pkray.relational.functions.outputs import OversizedError, check_batch
 from pkray.relational.plan.expressions import Call, Case, Cast, Expression, Literal
 from pkray.relational.plan.fields import Fields
@@ -47,6 +48,7 @@ class CompiledExpressions:
 
     def _in_halves(self, batch: pa.RecordBatch) -> list[pa.Array]:
         """Compute what makes too much at once, if what comes of it is less."""
+        checkpoint()
         half = batch.num_rows // 2
         parts = [self.evaluate(part) for part in (batch.slice(0, half), batch.slice(half))]
         size = sum(array.nbytes for part in parts for array in part)

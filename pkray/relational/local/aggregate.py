@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +45,8 @@ def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
     folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
     if len(folding.folds) == len(node.aggregates):
         tables = folding.run(node, engine, _columns(node, engine))
+    elif sets := _sets(node):
+        tables = _by_sets(node, engine, sets)
     else:
         fields = node.input.fields.only(_needed(node))
         held = engine.memory.tables(node, _columns(node, engine), node.keys, fields)
@@ -53,6 +56,82 @@ def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
         yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
     if found is None and not node.keys:
         yield _of_no_rows(node)
+
+
+Calls: TypeAlias = list[tuple[str, AggregateCall]]
+Set: TypeAlias = tuple[tuple[str, ...], str | None]
+"""Columns whose distinct values aggregates take, and their filter; without columns: all rows."""
+ALL: Set = ((), None)
+
+
+def _sets(node: Aggregate) -> dict[Set, Calls] | None:
+    """Part aggregates by the distinct values that they take.
+
+    Returns:
+        None where they are not computed apart: some need a group's rows at once, or there are
+        keys, by which several parts would have to be joined.
+    """
+    sets: dict[Set, Calls] = {}
+    for name, call in node.aggregates:
+        kinds = [node.input.fields[each].type.arrow for each in call.arguments]
+        if fold_of(call, kinds) is None:
+            return None
+        chosen = (call.arguments, call.filter) if call.distinct else ALL
+        plain = replace(call, distinct=False, filter=None if call.distinct else call.filter)
+        sets.setdefault(chosen, []).append((name, plain))
+    return sets if len(sets) == 1 or not node.keys else None
+
+
+def _by_sets(node: Aggregate, engine: Engine, sets: dict[Set, Calls]) -> Iterator[pa.Table]:
+    """Aggregate each set's distinct values in parts, which are set aside if they are many."""
+    if len(sets) == 1:
+        ((chosen, calls),) = sets.items()
+        yield from _of_set(node, engine, chosen, calls, _columns(node, engine))
+        return
+    rows = engine.memory.set_aside(_columns(node, engine), engine.memory.share)
+    if not rows.rows:
+        return
+    made: dict[str, pa.ChunkedArray] = {}
+    for chosen, calls in sets.items():
+        (found,) = _of_set(node, engine, chosen, calls, rows.read_again())
+        made |= {name: found[name] for name, _ in calls}
+    rows.close()
+    yield pa.table({name: made[name] for name, _ in node.aggregates})
+
+
+def _of_set(
+    node: Aggregate,
+    engine: Engine,
+    chosen: Set,
+    calls: Calls,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.Table]:
+    arguments, condition = chosen
+    schema = node.input.fields.arrow
+    if chosen != ALL:
+        names = tuple(dict.fromkeys((*node.keys, *arguments)))
+        if condition is not None:
+            batches = _marked(batches, condition, [schema.field(name) for name in names])
+            names = (*names, MARK)
+        tables = Folding(names, {}).run(node, engine, batches)
+        batches = (batch for table in tables for batch in table.to_batches())
+        if condition is not None:
+            schema = schema.append(pa.field(MARK, pa.bool_()))
+            calls = [(name, replace(call, filter=MARK)) for name, call in calls]
+    yield from Folding.of(node.keys, calls, schema).run(node, engine, batches)
+
+
+MARK = "$mark"
+
+
+def _marked(
+    batches: Iterator[pa.RecordBatch], condition: str, columns: list[pa.Field]
+) -> Iterator[pa.RecordBatch]:
+    """Give columns, and whether the filter is true: groups stay of which no row passes it."""
+    schema = pa.schema([*columns, pa.field(MARK, pa.bool_())])
+    for batch in batches:
+        values = [batch[each.name] for each in columns]
+        yield batch_of([*values, pc.fill_null(batch[condition], False)], schema, batch.num_rows)
 
 
 @operator(Distinct)

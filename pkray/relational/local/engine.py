@@ -15,6 +15,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, UnsupportedError
+from pkray.relational.cancellation import Cancellation, Tokens, checkpoint, tokens, under
 from pkray.relational.functions.outputs import OversizedError
 from pkray.relational.local.batches import cut
 from pkray.relational.local.memory import Memory
@@ -47,6 +48,7 @@ def run(
     batch_rows: int = BATCH_ROWS,
     memory: int | None = None,
     skip: Skip | None = None,
+    cancellation: Cancellation | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Compute the rows of a plan.
 
@@ -56,12 +58,14 @@ def run(
             local disk. By default half of the machine's.
         skip: takes rows that a step from row to row cannot compute, and why: they are left out.
             By default such a row is an error.
+        cancellation: ends the run from another thread.
 
     Returns:
         batches of the schema ``plan.fields.arrow``; none is empty.
 
     Raises:
         EvaluationError: a row cannot be computed.
+        QueryCancelledError: it was cancelled.
         UnsupportedError: the engine lacks what the plan needs, or rows that an operator needs at
             once take more than `memory`.
         StorageError: rows cannot be set aside on the local disk.
@@ -69,12 +73,16 @@ def run(
     with _named_errors():
         held = Memory.of(plan, memory)
         found = Engine(batch_rows, held, repeated(plan), skip).batches(plan)
-    return _told(found)
+    return _told(found, () if cancellation is None else (cancellation,))
 
 
-def _told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    with _named_errors():
-        yield from batches
+def _told(batches: Iterator[pa.RecordBatch], tokens: Tokens) -> Iterator[pa.RecordBatch]:
+    while True:
+        with _named_errors(), under(*tokens):
+            batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch
 
 
 @contextmanager
@@ -166,7 +174,9 @@ class Engine:
         return self._pieces(batch for some in found for batch in some)
 
     def _pieces(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        checkpoint()
         for batch in batches:
+            checkpoint()
             yield from cut(batch, self.batch_rows)
 
 
@@ -223,19 +233,31 @@ def _skipping(step: Step, skip: Skip) -> Step:
 def ahead(
     function: Callable[[pa.RecordBatch], Kind], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Kind]:
-    """Apply a function to batches on several threads; the order stays."""
+    """Apply a function to batches on several threads; the order stays.
+
+    When nobody reads on, what the threads still do ends at its next checkpoint.
+    """
     if getattr(_THREAD, "works", False):  # a user's function that runs a query: all may wait
         yield from map(function, batches)
         return
     waiting: deque[Future[Kind]] = deque()
+    left = Cancellation()
+    own = (*tokens(), left)
+
+    def computed(batch: pa.RecordBatch) -> Kind:
+        with under(*own):
+            checkpoint()
+            return function(batch)
+
     try:
         for batch in batches:
-            waiting.append(_pool().submit(function, batch))
+            waiting.append(_pool().submit(computed, batch))
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
     finally:
+        left.cancel()
         for future in waiting:
             future.cancel()
 

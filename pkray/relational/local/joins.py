@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
+from pkray.relational.cancellation import checkpoint
 from pkray.relational.local.batches import (
     batch_of,
     batches_of,
@@ -355,6 +356,7 @@ class Met:
     def pairs_in(self, pairs: Pairs) -> Pairs:
         """Count the pairs of each row, and pass them on; numbers of left rows ascend."""
         for rows, others in pairs:
+            checkpoint()
             if len(rows):
                 low = int(rows[0])
                 counts = np.bincount(rows - low)
@@ -427,6 +429,7 @@ def has_pair(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
         return ranges_of(sides, left, right).lengths > 0
     found = np.zeros(left.num_rows, bool)
     for rows, _ in pairs_of(sides, left, right):
+        checkpoint()
         found[rows] = True
     return found
 

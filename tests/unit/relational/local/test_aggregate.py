@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.errors import EvaluationError, UnsupportedError
+from pkray.relational import from_arrow, query
 from pkray.relational.local import run
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
@@ -217,3 +221,40 @@ def test_more_rows_than_memory_allows_are_refused() -> None:
     plan = aggregated(source, (), a=of("listagg", "x", kind="STRING", distinct=True))
     with pytest.raises(UnsupportedError, match="more than memory=8 bytes"):
         list(run(plan, memory=8))
+
+
+@pytest.mark.parametrize("memory", [None, 1 << 16])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT count(DISTINCT v) c FROM t",
+        "SELECT count(*) n, count(DISTINCT v) c, sum(DISTINCT v) s, max(v) m FROM t",
+        "SELECT count(DISTINCT v) c, count(DISTINCT v, w) d, sum(w) s FROM t",
+        "SELECT count(DISTINCT v) FILTER (WHERE w > 2) c, count(w) n FROM t",
+        "SELECT count(DISTINCT v) FILTER (WHERE w > 99) c FROM t",
+        "SELECT k, count(DISTINCT v) c, avg(DISTINCT v) a FROM t GROUP BY k",
+        "SELECT k, count(DISTINCT v) FILTER (WHERE w > 99) c FROM t GROUP BY k",
+        "SELECT k, count(DISTINCT v) c, count(*) n FROM t GROUP BY k",
+        "SELECT count(DISTINCT v) c, count(*) n FROM t WHERE v > 1000",
+    ],
+)
+def test_distinct_values_are_those_of_a_set_in_any_memory(text: str, memory: int | None) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    numbers = np.arange(5000)
+    rows = pa.table(
+        {
+            "k": pa.array(numbers % 7, mask=numbers % 7 == 3),
+            "v": pa.array(numbers * 31 % 997, mask=numbers % 11 == 0),
+            "w": pa.array(numbers % 5),
+        }
+    )
+    found = query(text, t=from_arrow(rows)).to_arrow(memory=memory)
+    connection = duckdb.connect()
+    connection.register("t", rows)
+    both = "count(DISTINCT CASE WHEN v IS NOT NULL AND w IS NOT NULL THEN (v, w) END)"
+    expected = connection.sql(text.replace("count(DISTINCT v, w)", both)).fetchall()
+
+    def plain(given: Iterable[tuple[Any, ...]]) -> list[str]:
+        return sorted(str([None if x is None else float(x) for x in row]) for row in given)
+
+    assert plain(zip(*found.to_pydict().values(), strict=True)) == plain(expected)

@@ -1,0 +1,53 @@
+"""Queries without end: each ends soon after it is cancelled, and within its memory until then."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pkray.errors import QueryCancelledError
+from pkray.relational import Cancellation, from_arrow
+
+SECONDS = 3.0
+"""For how long a query may still run."""
+MOST_BYTES = 1 << 30
+QUERIES = {
+    "one key": "SELECT max(a.v * b.v) m FROM a JOIN b ON a.k = b.k",
+    "semi": "SELECT count(*) n FROM a LEFT SEMI JOIN b ON a.k = b.k AND a.v < b.v - 1000000",
+    "unequal": "SELECT max(a.v + c.v) m FROM a JOIN b ON a.v <> b.v JOIN c ON b.v <> c.v",
+    "repeated text": "SELECT sum(length(repeat(t, 100000 + CAST(k AS INT)))) n FROM a",
+    "exploded": "SELECT count(*) n FROM (SELECT s, explode(s) x FROM "
+    "(SELECT sequence(1, 900000 + v) s FROM a)) WHERE cardinality(s) < x",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_a_query_without_end_ends_when_it_is_cancelled(name: str) -> None:
+    script = Path(__file__).with_name("cancelled.py")
+    found = subprocess.run(
+        [sys.executable, str(script), QUERIES[name]],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert found.returncode == 0, found.stderr[-2000:]
+    report = json.loads(found.stdout)
+    assert report["cancelled"] < SECONDS
+    assert report["interrupted"] < SECONDS
+    assert report["peak"] < MOST_BYTES
+    assert time.time() - report["at"] < SECONDS + 1, "threads let the process end"
+
+
+def test_what_is_cancelled_before_it_runs_gives_nothing() -> None:
+    token = Cancellation()
+    token.cancel()
+    with pytest.raises(QueryCancelledError):
+        from_arrow([{"a": 1}]).select("a + 1").to_arrow(cancellation=token)
