@@ -6,6 +6,8 @@
 - **Arrow** (`arrow`): rows in memory.
 - **changelog** (`changelog`): changes in memory, pushed epoch by epoch.
 - **streamed** (`streamed`): a stream from outside, whose changes a feeder writes to a spool.
+- **computed column** (`computed`): what a table's queries compute of the stored columns, a
+  projection over its scan, which `scans` finds again below it; `watermarks` may follow one.
 - **pushdown** (`pushdown`): what of a condition a table's files can be pruned by.
 """
 
