@@ -10,8 +10,6 @@ from tests.effort import examples
 from tests.faults.lives.life import stage
 from tests.faults.lives.random_lives import live, shorter
 
-# Of 150 lives one is open still: a reader of what is there once that has not read all.
-pytestmark = pytest.mark.slow
 LIVES = 150
 TOGETHER = 15
 
