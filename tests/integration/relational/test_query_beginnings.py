@@ -228,6 +228,19 @@ def test_a_table_as_of_a_moment_does_not_change(catalog, put):
     assert query.verify().equal
 
 
+def test_a_table_as_of_a_tag_is_read_when_its_snapshot_has_expired(catalog, put):
+    first = put({1: 1, 2: 2})
+    table = catalog.load_table("default.none")
+    table.tags.create("v1", first)
+    put({1: 7}, 2)
+    table.expire_snapshots(retain_max=1)
+    text = "SELECT a.k, b.v FROM none a JOIN none VERSION AS OF 'v1' b ON a.k = b.k"
+    query = catalog.sql(text).materialize("default.r")
+    caught_up(query, catalog, "none")
+    assert content(catalog) == Counter([(1, 1)])
+    assert query.verify().equal
+
+
 @pytest.mark.parametrize("moment", ["VERSION AS OF {id}", "TIMESTAMP AS OF '{time}'"])
 def test_a_compiled_plan_keeps_the_moment_of_a_table(catalog, put, tmp_path, moment):
     first = put({1: 1, 2: 2})
