@@ -74,7 +74,7 @@ def _spark_written(call: Call, arguments: Sequence[str]) -> str:
     specifier = specifier_of(str(getattr(call.arguments[1], "value", "")))
     if call.arguments[0].type.root == "DECIMAL" and specifier.kind != "b":
         raise NotImplementedError  # Spark writes no DECIMAL by %f
-    said = re.sub(r"[0-9]+\\$|<", "", specifier.text)
+    said = re.sub(r"[0-9]+\$|<", "", specifier.text)
     return f"format_string('{said}', {arguments[0]})"
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from pkray.errors import EvaluationError, QueryError
-from tests.unit.relational.expressions import value
+from pkray.relational.functions.function import function
+from tests.unit.relational.expressions import bound, value
 
 WRITTEN: list[tuple[str, Any]] = [
     ("format_string('%s %S',true,'ab')", "true AB"),
@@ -185,3 +186,11 @@ def test_decimals_and_dates_are_written_where_spark_has_nothing(call: str, expec
 def test_a_width_has_a_bound() -> None:
     with pytest.raises(QueryError, match="wider than 10000"):
         value("format_string('%2000000000d', 1)")
+
+
+def test_spark_gets_a_specifier_without_the_place_of_its_value() -> None:
+    call = bound("format_string('%2$-5s', 'a', 'b')")
+    pieces = [each for each in call.operands() if getattr(each, "function", "") == "format_value"]
+    spark = function("format_value").spark
+    assert spark is not None
+    assert [spark(each, ["x"]) for each in pieces] == ["format_string('%-5s', x)"]
