@@ -15,5 +15,6 @@
 - A **life** plays steps. After each one it compares every new snapshot of every result, what the
   queries say of themselves, and what else there is, with its own books.
 - ``random_lives`` makes lives by numbers, tells them as scripts, and makes those that fail shorter.
+- ``scripts`` are lives that once went wrong, or that find what few random ones find.
 - ``planted`` takes one protection of pkray away: lives have to find out.
 """

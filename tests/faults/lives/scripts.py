@@ -1,0 +1,207 @@
+"""Lives that once went wrong, or that find a fault which few random ones find."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tests.faults.lives.jobs import Setting
+from tests.faults.lives.machines import Fault
+from tests.faults.lives.plans import Both, Plan
+from tests.faults.lives.steps import (
+    Begin,
+    Drop,
+    DropPartition,
+    Expire,
+    Faulted,
+    GoBack,
+    Rescale,
+    Resume,
+    RollBackSource,
+    Savepoint,
+    Step,
+    Stop,
+    Verify,
+    Wake,
+    Write,
+)
+
+_OFTEN = Setting(Plan("totals"), producers=("none", "none"), shown="none", checkpoint_epochs=1)
+
+SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
+    "a start that slept is made before the reader of its result is asked": (
+        Setting(
+            plan=Plan(kind="filter"),
+            layout="moving",
+            producers=("lookup", "none"),
+            shown="none",
+            form="materialize",
+            trigger="available_now",
+        ),
+        [
+            Write(source="d.a", rows=((4, 0, 1, 0), (2, 1, 0, 0))),
+            Begin(job="main", plan=Plan(kind="filter")),
+            Begin(job="reader"),
+            Faulted(
+                step=Write(source="d.a", rows=((3, 1, 2, 1),)), fault=Fault(fate="sleep", at=1)
+            ),
+            Faulted(step=Resume(job="main"), fault=Fault(fate="kill", at=6)),
+            Wake(),
+            Rescale(job="main", workers=2),
+        ],
+    ),
+    "a beginning that slept lets go of nothing that the next one holds": (
+        Setting(
+            plan=Both(parts=(Plan(kind="outer"), Plan(kind="outer"))),
+            layout="moving",
+            producers=("none", "none"),
+            shown="input",
+            spread="dynamic",
+            form="insert",
+        ),
+        [
+            Drop(job="main"),
+            Faulted(
+                step=Begin(
+                    job="main",
+                    plan=Both(parts=(Plan(kind="outer", bound=4), Plan(kind="outer", bound=4))),
+                    replace=True,
+                ),
+                fault=Fault(fate="sleep", at=57),
+            ),
+            Wake(),
+            Resume(job="main"),
+        ],
+    ),
+    "a start that slept does not take over from a later one": (
+        Setting(
+            plan=Plan(kind="totals"),
+            layout="moving",
+            producers=("none", "none"),
+            shown="none",
+            form="insert",
+            trigger="available_now",
+        ),
+        [
+            Write(source="d.a", rows=((0, 0, 4, 1), (1, 0, 1, 1))),
+            Begin(job="main", plan=Plan(kind="totals")),
+            Verify(job="main"),
+            Expire(source="d.a", retained=1),
+            Faulted(step=Begin(job="second"), fault=Fault(fate="sleep", at=101)),
+            Resume(job="main"),
+            Faulted(step=Begin(job="reader"), fault=Fault(fate="kill", at=40)),
+            Faulted(step=Resume(job="main"), fault=Fault(fate="kill", at=2)),
+            Resume(job="reader"),
+            Resume(job="second"),
+            Wake(),
+        ],
+    ),
+    "a drop that slept leaves the next query of the name": (
+        Setting(
+            plan=Plan(kind="totals"),
+            layout="moving",
+            producers=("none", "none"),
+            shown="none",
+            spread="dynamic",
+            form="materialize",
+            checkpoint_epochs=1,
+        ),
+        [
+            Write(source="d.a", rows=((3, 2, 8, 1), (0, 0, 3, 0), (5, 2, 7, 0))),
+            Write(source="d.a", rows=((0, 1, 4, 1), (2, 1, 6, 1)), deleted=((5, 2, 7, 0),)),
+            Begin(job="main", plan=Plan(kind="totals")),
+            Faulted(
+                step=Write(
+                    source="d.a", rows=((3, 1, 1, 1), (1, 0, 1, 0), (0, 0, 1, 0), (4, 0, 3, 1))
+                ),
+                fault=Fault(fate="kill", at=2),
+            ),
+            Write(source="d.a", rows=((3, 1, 1, 1),), deleted=((2, 1, 6, 1), (4, 0, 3, 1))),
+            Write(
+                source="d.a",
+                rows=((4, 1, 1, 1), (3, 2, 3, 1), (0, 1, 0, 0)),
+                deleted=((1, 0, 1, 0),),
+            ),
+            Faulted(step=Drop(job="main"), fault=Fault(fate="sleep", at=42)),
+            Begin(job="main", plan=Plan(kind="totals")),
+            Wake(),
+        ],
+    ),
+    "who slept as it opened a query leaves no failure of it": (
+        Setting(
+            plan=Plan(kind="totals"),
+            layout="moving",
+            producers=("none", "none"),
+            shown="none",
+            spread="parted",
+            form="materialize",
+            trigger="available_now",
+            apart=True,
+        ),
+        [
+            Write(source="d.a", rows=((0, 1, 8, 0), (5, 1, 1, 0), (3, 2, 1, 1), (1, 2, 5, 1))),
+            Begin(job="main", plan=Plan(kind="totals")),
+            Begin(job="reader"),
+            Verify(job="main"),
+            Write(source="d.a", rows=((3, 0, 1, 1), (1, 1, 5, 1), (2, 2, 7, 0))),
+            Faulted(
+                step=DropPartition(source="d.a", partition=0), fault=Fault(fate="sleep", at=30)
+            ),
+            Resume(job="main"),
+            Faulted(step=Stop(job="main"), fault=Fault(fate="kill", at=40)),
+            Faulted(
+                step=Write(source="d.a", rows=((3, 1, 6, 1), (2, 0, 6, 0), (4, 1, 0, 1))),
+                fault=Fault(fate="sleep", at=132),
+            ),
+            Resume(job="main"),
+            Wake(),
+        ],
+    ),
+    "a query that slept notices that its source was rolled back": (
+        Setting(
+            plan=Plan(kind="groups"),
+            layout="plain",
+            producers=("none", "lookup"),
+            shown="none",
+            spread="dynamic",
+            form="materialize",
+            apart=True,
+        ),
+        [
+            Write(source="d.a", rows=((4, 2, 5, 0), (0, 0, 2, 0))),
+            Begin(job="main", plan=Plan(kind="groups")),
+            Faulted(
+                step=Write(
+                    source="d.a", rows=((1, 2, 6, 0), (4, 2, 3, 0)), deleted=((0, 0, 2, 0),)
+                ),
+                fault=Fault(fate="sleep", at=142),
+            ),
+            RollBackSource(source="d.a", place=6),
+            Write(source="d.a", rows=((2, 0, 8, 0), (4, 2, 2, 0), (0, 0, 6, 0), (1, 2, 0, 0))),
+            Wake(),
+        ],
+    ),
+    "a savepoint is gone back to when its sources would have expired": (
+        _OFTEN,
+        [
+            Write("d.a", ((1, 0, 1, 0), (2, 1, 2, 0))),
+            Begin("main", Plan("totals")),
+            Savepoint("main", "s1"),
+            Write("d.a", ((3, 0, 3, 0),)),
+            Write("d.a", ((4, 1, 4, 0), (1, 1, 6, 0))),
+            Expire("d.a"),
+            GoBack("main", "s1"),
+        ],
+    ),
+    "a checkpoint that slept is not taken for that of a later run": (
+        _OFTEN,
+        [
+            Write("d.a", ((1, 0, 1, 0), (2, 1, 2, 0))),
+            Begin("main", Plan("totals")),
+            Faulted(Write("d.a", ((3, 0, 3, 0),)), Fault("sleep", 1, "checkpoints/")),
+            Faulted(Resume("main"), Fault("kill", 2, "checkpoints/")),
+            Wake(),
+            Resume("main"),
+            Write("d.a", ((4, 1, 4, 0), (1, 1, 6, 0))),
+        ],
+    ),
+}
