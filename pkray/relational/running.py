@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.errors import OptionError, QueryError
 from pkray.relational.functions.time.now import at_instant
+from pkray.relational.local.catalogue import run as run_local
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import (
@@ -44,9 +45,7 @@ def prepare(plan: Node) -> Node:
 
 def run(plan: Node, **options: Any) -> Iterator[pa.RecordBatch]:
     """Run a plan whose tables are pinned on the local engine."""
-    from pkray.relational import local
-
-    return local.run(prepare(plan), **options)
+    return run_local(prepare(plan), **options)
 
 
 def pinned(

@@ -24,8 +24,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pkray.relational import local
 from pkray.relational.dialect import Dialect
+from pkray.relational.local import catalogue as local
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields

@@ -18,8 +18,8 @@ from pkray.relational.continuous.operator import (
     Operator,
     RowsOf,
     no_rows,
-    operator_of,
 )
+from pkray.relational.continuous.operators.catalogue import operator_of
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.parallel.peers import Peers, alone
 from pkray.relational.continuous.queries import skipped_rows

@@ -26,33 +26,19 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import function
-from pkray.relational.functions.numbers import chance
-from pkray.relational.plan.changelog_modes import INSERT, ChangelogMode, change_kinds, is_now
-from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression
+from pkray.relational.plan.changelog_modes import ChangelogMode
+from pkray.relational.plan.expressions import Call, Expression
 from pkray.relational.plan.nodes import (
-    Aggregate,
     Calc,
     Filter,
-    IntervalJoin,
-    Join,
     Node,
-    Over,
     Project,
-    Scan,
-    TemporalJoin,
-    Values,
-    WatermarkAssign,
-    Window,
-    WindowKind,
 )
-from pkray.relational.plan.windowing import updates_windows
 from pkray.relational.sources.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
@@ -186,116 +172,10 @@ def operates(*kinds: type[Node], when: Callable[[Any], bool] = always) -> Callab
     return put
 
 
-def operator_of(node: Node) -> type[Operator]:
-    """Find what computes a node.
-
-    Raises:
-        UnsupportedError: nothing does continuously.
-    """
-    from pkray.relational.continuous import operators
-
-    operators.load()
-    for when, operator in OPERATORS.get(type(node), ()):
-        if when(node):
-            return operator
-    raise UnsupportedError(
-        f"this {type(node).__name__} does not run continuously: run the query bounded",
-        node=type(node).__name__,
-    )
-
-
-def check_operators(plan: Node, dialect: str) -> None:
-    """Check that every node of a physical plan runs continuously.
-
-    Raises:
-        UnsupportedError: one does not; the error names it.
-    """
-    for node in plan.walk():
-        if not isinstance(node, Scan | Values):
-            operator_of(node)
-            _check_determined(node)
-            _check_emission(node)
-        if dialect == Dialect.FLINK and isinstance(node, Filter | Calc):
-            _check_ranks(node)
-
-
-def _check_emission(node: Node) -> None:
-    """Refuse results that change where they are given once."""
-    if isinstance(node, Over) and node.waits and change_kinds(node.input) != INSERT:
-        raise UnsupportedError(
-            "OVER gives rows at the watermark where its input only adds rows, and this one takes "
-            "some back: take 'waits' out of the plan",
-            node="Over",
-        )
-    if isinstance(node, Window):
-        if node.kind is WindowKind.SESSION and node.is_updated:
-            raise UnsupportedError(
-                "sessions give rows when they are over: take early results and lateness off, or "
-                "use windows of a fixed size",
-                node="Window",
-            )
-    elif not isinstance(node, Aggregate) and updates_windows(node):
-        kind = type(node).__name__
-        raise UnsupportedError(
-            f"a {kind} within windows gives rows when the watermark passes their end: take early "
-            "results and lateness off, or aggregate the windows",
-            node=kind,
-        )
-
-
-def _check_determined(node: Node) -> None:
-    """Refuse the time and chance where rows are computed more than once: what is taken back, or
-    paired later, would not be what was added.
-    """
-    if isinstance(node, Filter | Project) and (name := _chance(node)):
-        raise UnsupportedError(
-            f"{name} gives other values when rows are computed again, as continuous queries do "
-            "after a failure: take a hash of a key, such as pmod(hash(key), 100), or keep the "
-            "value in a table first",
-            node=type(node).__name__,
-        )
-    match node:
-        case Filter() | Project():
-            if change_kinds(node.input) != INSERT and asks_time_or_chance(node):
-                raise UnsupportedError(
-                    "the time of day, or chance, is asked for of rows that may change: what is "
-                    "taken back would not be what was added; ask for it of a source that only adds "
-                    "rows, or keep the value in a table first",
-                    node=type(node).__name__,
-                )
-        case Join() | IntervalJoin() | TemporalJoin() if _asks_anew([node.condition]):
-            raise UnsupportedError(
-                "the time of day, or chance, is asked for in ON: rows are paired when either "
-                "comes; make it a column of one side first",
-                node=type(node).__name__,
-            )
-        case Window() if is_now(node.input, node.time):
-            raise UnsupportedError(
-                f"windows over {node.time}, the time at which a row is handled, are not supported: "
-                "windows end by event time; let a WATERMARK follow a time of the rows",
-                node=type(node).__name__,
-            )
-        case WatermarkAssign() if _asks_anew([node.delay]):
-            raise UnsupportedError(
-                f"the watermark of {node.time} asks for the time of day, or chance: it follows the "
-                "rows alone, such as ts - INTERVAL '5' SECOND",
-                node=type(node).__name__,
-            )
-
-
-def _asks_anew(values: Sequence[Expression]) -> bool:
+def asks_anew(values: Sequence[Expression]) -> bool:
     """Whether expressions may have other values when they are computed again."""
     calls = (part for value in values for part in value.walk() if isinstance(part, Call))
     return any(not function(call.function).deterministic for call in calls)
-
-
-def _chance(node: Filter | Project) -> str:
-    """Name a function of chance that a node computes; empty where there is none."""
-    values = [value for _, value in node.columns] if isinstance(node, Project) else []
-    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    calls = (part for value in (*values, *conditions) for part in value.walk())
-    names = (part.function for part in calls if isinstance(part, Call))
-    return next((name for name in names if name in chance.NAMES), "")
 
 
 def asks_time_or_chance(node: Node) -> bool:
@@ -304,32 +184,4 @@ def asks_time_or_chance(node: Node) -> bool:
         return False
     values = [value for _, value in node.columns] if isinstance(node, Project) else []
     conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    return _asks_anew([*values, *conditions])
-
-
-def _check_ranks(node: Filter | Calc) -> None:
-    """Refuse rows by their RANK(), which the flink dialect has in bounded queries alone."""
-    for column in sorted(node.condition.columns()):
-        function = _window_function(node.input, column)
-        if function in ("rank", "dense_rank"):
-            raise UnsupportedError(
-                f"rows by their {function.upper()}() are not kept continuously in the flink "
-                "dialect: use ROW_NUMBER(), or the spark dialect",
-                node="Over",
-            )
-
-
-def _window_function(node: Node, column: str) -> str:
-    """Name the window function that a column is computed by; empty if it is by none."""
-    while len(node.inputs) == 1 and column in node.fields:
-        if isinstance(node, Over) and column in dict(node.calls):
-            return dict(node.calls)[column].function
-        if isinstance(node, Project):
-            value = dict(node.columns)[column]
-            while isinstance(value, Cast):
-                value = value.operand
-            if not isinstance(value, ColumnRef):
-                return ""
-            column = value.name
-        (node,) = node.inputs
-    return ""
+    return asks_anew([*values, *conditions])

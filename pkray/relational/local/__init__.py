@@ -7,6 +7,7 @@
                     ├─ row by row   scan, filter, project, expand, unnest, windows: batches stream
                     └─ blocking     aggregates, joins, sorts, OVER: hold their columns in Arrow
 
+- `catalogue`: has all operators, and runs plans.
 - `engine`: finds the operator of a node, runs row by row steps on several batches at once.
 - `shared`: parts of a plan that are equal are computed once.
 - `keys`: equality and order as numbers, which all blocking operators stand on.
@@ -14,7 +15,3 @@
   whole numbers that lie close together.
 - An operator takes a node and the engine and gives batches with exactly the node's columns.
 """
-
-from pkray.relational.local.engine import run
-
-__all__ = ["run"]

@@ -136,7 +136,6 @@ class Engine:
         yield from held.rows.read_again()
 
     def _computed(self, node: Node) -> Iterator[pa.RecordBatch]:
-        load()
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
             if (step := maker(node)) is not None:
@@ -271,25 +270,6 @@ def _pool() -> ThreadPoolExecutor:
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a fork
-
-
-@cache
-def load() -> None:
-    """Import the operators, which put themselves into OPERATORS and STEPS."""
-    import importlib
-
-    for family in (
-        "rows",
-        "aggregate",
-        "joins",
-        "temporal",
-        "sorting",
-        "over",
-        "windows",
-        "sets",
-        "unnest",
-    ):
-        importlib.import_module(f"pkray.relational.local.{family}")
 
 
 def operator(kind: type[Node]) -> Callable[[Operator], Operator]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields

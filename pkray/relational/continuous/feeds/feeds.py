@@ -34,6 +34,7 @@ from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.continuous.queries.log import WAYS_ON
 from pkray.relational.local.batches import batch_of
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
@@ -228,9 +229,7 @@ def _stays_from(table: Table) -> int:
 
 
 def _rows_of(scan: Node) -> Iterable[pa.RecordBatch]:
-    from pkray.relational import local
-
-    return local.run(scan)
+    return run(scan)
 
 
 class PushedFeed(Feed):

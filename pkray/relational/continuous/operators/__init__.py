@@ -1,8 +1,8 @@
 """The operators of continuous queries, a family a module.
 
-`FAMILIES` put their classes under the nodes that they compute
-(`pkray.relational.continuous.operator.operates`); `load` imports them all. The other modules are
-what families are made of.
+Each puts its classes under the nodes that they compute
+(`pkray.relational.continuous.operator.operates`); ``catalogue`` has them all, and says which one
+computes a node. The other modules are what families are made of.
 
 - ``stateless`` remembers nothing: each row by itself.
 - ``aggregates/`` folds groups; ``sets`` counts equal rows.
@@ -13,37 +13,3 @@ what families are made of.
   functions (``carried``: from the row before); ``ordering`` is what both share.
 - ``windows/`` has what waits for event time.
 """
-
-from __future__ import annotations
-
-import importlib
-from functools import cache
-
-FAMILIES = (
-    "aggregates.aggregate",
-    "joins.joins",
-    "joins.intervals",
-    "joins.lookups",
-    "joins.temporal",
-    "normalize",
-    "over",
-    "ranked",
-    "row_key",
-    "sets",
-    "stateless",
-    "unique",
-    "windows.bounded",
-    "windows.first_rows",
-    "windows.over_in_time",
-    "windows.sessions",
-    "windows.slice_aggregate",
-    "windows.updated_windows",
-    "windows.window_aggregate",
-)
-
-
-@cache
-def load() -> None:
-    """Import the operators, which say for which nodes they are."""
-    for family in FAMILIES:
-        importlib.import_module(f"{__name__}.{family}")

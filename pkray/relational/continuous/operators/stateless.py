@@ -15,7 +15,7 @@ from pkray.relational.compiled import compile_expression
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.local.batches import batch_of, with_schema
-from pkray.relational.local.engine import STEPS, Step, load
+from pkray.relational.local.engine import STEPS, Step
 from pkray.relational.local.unnest import at_once
 from pkray.relational.local.windows import in_windows
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
@@ -125,7 +125,6 @@ def _parted(changes: Changes, causes: np.ndarray) -> Changes:
 
 def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Make a node's step over rows that carry numbers."""
-    load()
     number = Fields((Field(NUMBER, BIGINT),))
     numbered = replace(node, input=Values(node.input.fields + number, ()))
     if isinstance(node, Project):

@@ -30,7 +30,7 @@ from pkray.errors import (
 from pkray.options.values import duration_millis
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
-from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.result_history import PLAN
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet

@@ -15,7 +15,7 @@ from pkray.closing import Closeable
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
 from pkray.relational.compiling import session_of
-from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.outlets.outlets import (
     Encoding,
     Function,

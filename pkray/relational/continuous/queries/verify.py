@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from pkray.errors import SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import Snapshot
+from pkray.relational import running
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning
 from pkray.relational.continuous.feeds.feeds import (
     NOTHING,
@@ -29,6 +30,7 @@ from pkray.relational.continuous.outlets.result_history import (
 from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
 from pkray.relational.continuous.queries.comparison import differences
 from pkray.relational.dialect import Dialect
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -269,8 +271,6 @@ def _bounded(
     Args:
         skipped: takes the errors of rows that are left out; None: such a row is an error.
     """
-    from pkray.relational import local, running
-
     if engine == "spark":
         if skipped is not None:
             raise UnsupportedError(
@@ -280,7 +280,7 @@ def _bounded(
             )
         yield from spark_engine().plan_to_arrow(plan).to_batches()
     elif skipped is not None:  # as it is: rows are left out where the query leaves them out
-        yield from local.run(plan, memory=memory, skip=lambda row, error: skipped.append(error))
+        yield from run(plan, memory=memory, skip=lambda row, error: skipped.append(error))
     else:
         yield from running.run(plan, memory=memory)
 

@@ -10,8 +10,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from pkray.relational import Relation, from_arrow, lit, local, query, when
+from pkray.relational import Relation, from_arrow, lit, query, when
 from pkray.relational.api import func as f
+from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_reader import PlanNames, from_json
 from pkray.relational.plan.json_writer import to_json
@@ -106,7 +107,7 @@ often = settings(max_examples=examples(30), derandomize=True)
 
 
 def rows(plan: Node) -> Counter[str]:
-    return Counter(repr(row) for batch in local.run(plan) for row in batch.to_pylist())
+    return Counter(repr(row) for batch in run(plan) for row in batch.to_pylist())
 
 
 @often

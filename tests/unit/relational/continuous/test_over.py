@@ -5,7 +5,7 @@ import pytest
 
 from pkray.errors import UnsupportedError
 from pkray.relational import changelog, query
-from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.state.state import Found, State
 from pkray.relational.plan.physical import to_physical
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of

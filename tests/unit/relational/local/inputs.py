@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan

@@ -11,7 +11,7 @@ import pytest
 
 from pkray.errors import UnsupportedError
 from pkray.relational.local import memory as spilling
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.expressions import (
     TRUE,
     AggregateCall,

@@ -16,7 +16,7 @@ import pytest
 import sqlglot
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import EvaluationError, UnsupportedError
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.expressions import all_of
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import (

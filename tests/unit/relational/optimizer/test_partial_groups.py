@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Node
 from tests.unit.relational.optimizer.shapes import Sized, Tables, shape

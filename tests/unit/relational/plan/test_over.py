@@ -9,7 +9,7 @@ import pytest
 
 from pkray.errors import UnsupportedError
 from pkray.relational import Relation, changelog, query
-from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.lints import lints

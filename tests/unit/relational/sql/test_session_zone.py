@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.local import run
+from pkray.relational.local.catalogue import run
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.relational.sql.binder.binder import Binder

@@ -7,7 +7,7 @@ import pkray
 from pkray.errors import UnsupportedError
 from pkray.relational import changelog, query
 from pkray.relational.api.windows import Cumulate, Session, Tumble
-from pkray.relational.continuous.operator import check_operators
+from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.nodes import Window
 from tests.effort import examples
