@@ -12,6 +12,7 @@ import pyarrow.csv
 from pkray.api.catalog import Catalog
 from pkray.api.statement import Statement
 from pkray.cli import output
+from pkray.cli.commands.query import watch
 from pkray.errors import OptionError
 from pkray.rows.python_values import to_python_list
 
@@ -23,8 +24,6 @@ def run(
     made = catalog.sql(statement, dialect)
     if isinstance(made, Statement):
         if continuous:
-            from pkray.cli.commands.query import watch
-
             watch(made.start())
             return
         with output.waiting("running"):

@@ -55,3 +55,42 @@ def test_an_import_for_types_alone_or_within_a_function_counts(tmp_path):
     assert set(imported(path)) == {"pkray.clock", "pkray.errors"}
     with pytest.raises(CycleError):
         order({"a": {"b"}, "b": {"a"}})
+
+
+LOADED_LATE = {
+    ("pkray.scan.predicate", "pkray.scan.filter_sql"),  # tasks do without the SQL parser
+    ("pkray.service.runtimes", "pkray.service.ray.runtime"),  # an extra
+    ("pkray.spark.source", "pkray.api.catalog"),  # tasks do without the service
+    ("pkray.storage.opening", "pkray.storage.remote"),  # its library takes long to load
+}
+"""Imports of the package within functions: downwards all of them, to start quickly."""
+NAMED_MODULES = {
+    "pkray",
+    "pkray.relational",
+    "pkray.spark",
+    "pkray.extras",
+    "pkray.cli.loading",
+    "pkray.relational.functions.aggregates.aggregate",
+    "pkray.relational.functions.function",
+}
+"""Those that import modules by their names: doors, optional extras, commands, families that only
+register themselves."""
+
+
+def test_functions_import_no_module_of_the_package_but_these():
+    within = {
+        (name, module)
+        for name, path in MODULES.items()
+        for function in ast.walk(ast.parse(path.read_text()))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pkray")
+        for module in [node.module or ""]
+    }
+    assert within == LOADED_LATE
+
+
+def test_modules_are_named_by_strings_in_few_places():
+    assert {
+        name for name, path in MODULES.items() if "import_module(" in path.read_text()
+    } == NAMED_MODULES

@@ -12,6 +12,10 @@ from pkray.errors import QueryError
 from pkray.relational.api import syntax
 from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import Inner, Text, UserCall
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.sql.dialects import PkraySpark
 from pkray.schema.types import DataType
 
 Bounds: TypeAlias = "tuple[Any, Any]"
@@ -384,10 +388,6 @@ def exists(relation: Queried) -> Column:
 
 def is_known(name: str) -> bool:
     """Whether SQL has a function of this name."""
-    from pkray.relational.dialect import Dialect
-    from pkray.relational.functions import function
-    from pkray.relational.functions.aggregates import aggregate as aggregates
-
     written = name.removesuffix("_")
     return aggregates.is_window(written) or any(
         function.is_function(written, each) or aggregates.is_aggregate(written, each)
@@ -451,8 +451,6 @@ def listed(value: object) -> list[object]:
 
 def shown(tree: exp.Expr) -> str:
     """Write syntax for people."""
-    from pkray.relational.sql.dialects import PkraySpark
-
     readable = tree.transform(_readable)
     return readable.sql(dialect=PkraySpark)
 

@@ -11,6 +11,9 @@ from functools import partial
 from typing import Any
 
 from pkray.relational.api.column import Column, called
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
+from pkray.relational.functions.aggregates import aggregate as aggregates
 
 
 def __getattr__(name: str) -> Callable[..., Column]:
@@ -20,10 +23,6 @@ def __getattr__(name: str) -> Callable[..., Column]:
 
 
 def __dir__() -> list[str]:
-    from pkray.relational.dialect import Dialect
-    from pkray.relational.functions import function
-    from pkray.relational.functions.aggregates import aggregate as aggregates
-
     every: list[Any] = [
         *function.written(Dialect.SPARK),
         *aggregates.written_aggregates(Dialect.SPARK),

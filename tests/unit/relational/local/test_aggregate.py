@@ -14,12 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.errors import EvaluationError, UnsupportedError
-<<<<<<< HEAD
 from pkray.relational import from_arrow, query
-from pkray.relational.local import run
-=======
 from pkray.relational.local.catalogue import run
->>>>>>> 5ad175b (relational: import operators in one catalogue each, not by names of modules)
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 from pkray.schema.types import DataType
