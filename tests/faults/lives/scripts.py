@@ -9,12 +9,14 @@ from tests.faults.lives.machines import Fault
 from tests.faults.lives.plans import Both, Plan
 from tests.faults.lives.steps import (
     Begin,
+    Copy,
     Drop,
     DropPartition,
     Expire,
     Faulted,
     GoBack,
     Rescale,
+    Restore,
     Resume,
     RollBackSource,
     Savepoint,
@@ -202,6 +204,20 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Wake(),
             Resume("main"),
             Write("d.a", ((4, 1, 4, 0), (1, 1, 6, 0))),
+        ],
+    ),
+    "a folder that is an older copy does not go on": (
+        _OFTEN,
+        [
+            Write("d.a", ((1, 0, 1, 0), (2, 1, 2, 0))),
+            Begin("main", Plan("totals")),
+            Copy("main"),
+            Write("d.a", ((3, 0, 3, 0),)),
+            Write("d.a", ((4, 1, 4, 0), (1, 1, 6, 0))),
+            Stop("main"),
+            Restore("main", ""),
+            Resume("main"),
+            Write("d.a", ((5, 2, 5, 0),)),
         ],
     ),
 }
