@@ -3,7 +3,7 @@
 Of lives from number 0 on so many found each, when this was last measured: sources that are held too
 late, and epochs that are forgotten, 1; changes that are lost, 2; commits by the query's name, rows
 that are left, 3; rows of others that go, 4; columns by name, 12; numbers alone, an incarnation that
-lets go, 23; a table made anew, 48; a savepoint without holds, 71. ``scripts`` find the last one too,
+lets go, 23; a table made anew, 48; a savepoint without holds, 71. ``scripts`` find the last one,
 and a query that is not compared with its result (not found by 200 lives) and checkpoints of a run
 that was overtaken. Not found by 200: a result that stays as it is as its query goes back. Not found
 by 60: commits of other incarnations.

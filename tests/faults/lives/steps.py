@@ -590,6 +590,7 @@ class Wake(Step):
         before = {name: _newest(life, name) for name in fixed}
         failed = [job for job in over if _has_failure(life, job)]
         told = len(life.told)
+        opening = {each.name for each in machine.workers if each.is_running and each._run is None}
         machine.wake()
         if pending is not None:
             machine.await_(lambda: pending.is_done)
@@ -605,7 +606,8 @@ class Wake(Step):
         if any(each is machine and said["query"] in names for each, said in life.told[told:]):
             raise Wrong(f"a process that woke called on_failure: {life.told[-1]}")
         for job in jobs:
-            self._goes_on(life, sleeper.called is job, job, machine, job.name in sleeper.overtaken)
+            starts = sleeper.called is job or job.query in opening
+            self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
         if not any(job.machine is machine for job in life.jobs.values()):
             life.zombies.append(machine)
 
