@@ -299,7 +299,8 @@ def _find_in_set(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     check_count("find_in_set", arguments, 2, 2)
     comma = Literal(STRING.with_nullable(False), ",")
     parts = function.resolve("split", (arguments[1], comma), dialect)
-    return cast_to(function.resolve("array_position", (parts, arguments[0]), dialect), INT)
+    value = text.taken("find_in_set", arguments, 0, dialect)
+    return cast_to(function.resolve("array_position", (parts, value), dialect), INT)
 
 
 TEXT.add(

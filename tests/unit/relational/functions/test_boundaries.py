@@ -31,6 +31,7 @@ LTZ = pa.timestamp("us", "UTC")
         ("try_to_timestamp(1e30)", LTZ, None),
         (f"unix_micros(timestamp_micros({LEAST}))", pa.int64(), -(2**63)),
         ("elt(2, 'a', 'b')", pa.string(), "b"),
+        ("find_in_set(1, 'a,1')", pa.int32(), 2),
         ("elt(NULL, 'a')", pa.string(), None),
         ("array(NULL, 'x')", pa.list_(pa.string()), [None, "x"]),
         ("next_day(NULL, 'a')", pa.date32(), None),
