@@ -44,9 +44,9 @@ class ByHand:
 
 @pytest.fixture
 def engine(monkeypatch) -> ByHand:
-    made, module = ByHand(), ModuleType("pkray.spark.backfill")
-    module.start = made.start
-    monkeypatch.setitem(sys.modules, "pkray.spark.backfill", module)
+    made, module = ByHand(), ModuleType("pkray.spark.engine")
+    module.start_backfill = made.start
+    monkeypatch.setitem(sys.modules, "pkray.spark.engine", module)
     return made
 
 
