@@ -17,7 +17,6 @@ HALF_UP = "half_towards_infinity"
 WIDE = 76
 _EXACT_DIGITS = 9
 """Arrow divides decimals rightly by numbers of up to 32 bits, which hold so many digits."""
-_TEN_THOUSAND = pa.scalar(10**4, pa.decimal256(5, 0))
 _CONTEXT = Context(prec=WIDE)
 _EXTRA = 4
 """Digits after the point that Arrow adds when it divides by a number labelled DECIMAL(1, s)."""
@@ -155,7 +154,7 @@ def _quotient(numerator: Value, divisor: Value) -> Value:
     one, other, found = (
         widened(relabel(each, _like(each, 0))) for each in (numerator, divisor, quotient)
     )
-    shifted = pc.multiply(relabel(one, pa.decimal256(70, 0)), _TEN_THOUSAND)
+    shifted = pc.multiply(relabel(one, pa.decimal256(70, 0)), pa.scalar(10**4, pa.decimal256(5, 0)))
     back = pc.multiply(relabel(found, pa.decimal256(38, 0)), relabel(other, pa.decimal256(37, 0)))
     rest = pc.subtract(*(relabel(each, pa.decimal256(75, 0)) for each in (shifted, back)))
     none = pa.scalar(0, pa.decimal256(1, 0))
