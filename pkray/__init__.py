@@ -27,6 +27,7 @@ The packages, from the top down; each imports those below it and never one above
     metadata               reading snapshots, schemas, tags, manifests
     lookup                 rows by key, through local copies
     lsm                    the tree of one bucket
+    columns                kernels over Arrow columns
     format   storage       bytes as Paimon means them; where they lie
     rows   schema          rows as users bring them; columns, types, their changes
     options   arguments    what users may set; how it is checked

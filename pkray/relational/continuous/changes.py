@@ -10,9 +10,9 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.errors import UnsupportedError
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.fields import Fields
 from pkray.schema.row_kind import INSERT, UPDATE_AFTER, UPDATE_BEFORE
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import codes, dense_ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
@@ -27,7 +28,6 @@ from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
-from pkray.relational.local.keys import codes, dense_ranks
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, TIMESTAMPS, DataType
 

@@ -10,8 +10,7 @@
 - `catalogue`: has all operators, and runs plans.
 - `engine`: finds the operator of a node, runs row by row steps on several batches at once.
 - `shared`: parts of a plan that are equal are computed once.
-- `keys`: equality and order as numbers, which all blocking operators stand on.
-- `folds`: aggregates in parts; `frames`: the rows that a window function sees; `dense`: joins by
-  whole numbers that lie close together.
+- ``pkray.columns.keys``: equality and order as numbers, which blocking operators stand on.
+- `folds`: aggregates in parts; `frames`: the rows that a window function sees.
 - An operator takes a node and the engine and gives batches with exactly the node's columns.
 """

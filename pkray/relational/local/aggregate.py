@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.local.batches import (
+from pkray.columns.batches import (
     batch_of,
     batches_of,
     gathered,
@@ -22,9 +21,10 @@ from pkray.relational.local.batches import (
     whole,
     with_schema,
 )
+from pkray.columns.keys import Aggregation, Codes, codes, grouped
+from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.local.engine import Engine, ahead, operator
 from pkray.relational.local.folds import WIDE, Fold, alike, fold_of, widened
-from pkray.relational.local.keys import Aggregation, Codes, codes, grouped
 from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
@@ -172,7 +172,7 @@ def _columns(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
 
 def _of_no_rows(node: Aggregate) -> pa.RecordBatch:
     """Give the one row of aggregates without keys over no rows."""
-    empty = table_of((), node.input.fields)
+    empty = table_of((), node.input.fields.arrow)
     none = Codes(np.zeros(0, np.int64), 1)
     values = []
     for _, call in node.aggregates:

@@ -14,10 +14,10 @@ from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from pkray.columns.batches import cut
 from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.cancellation import Cancellation, Tokens, checkpoint, tokens, under
 from pkray.relational.functions.outputs import OversizedError
-from pkray.relational.local.batches import cut
 from pkray.relational.local.memory import Memory
 from pkray.relational.local.shared import Held, repeated
 from pkray.relational.plan.nodes import Node

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import whole
 from pkray.errors import EvaluationError
 from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
 from pkray.relational.functions.aggregates.overflow import unfit_sum
-from pkray.relational.local.batches import whole
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.schema.types import INTEGERS, DataType
 

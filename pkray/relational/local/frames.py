@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import whole
+from pkray.columns.keys import argsort, begins, codes, ranks
 from pkray.errors import UnsupportedError
-from pkray.relational.local.batches import whole
-from pkray.relational.local.keys import argsort, begins, codes, ranks
 from pkray.relational.plan.expressions import Frame, SortKey
 
 

@@ -19,9 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import EvaluationError
-from pkray.relational.cancellation import checkpoint
-from pkray.relational.local.batches import (
+from pkray.columns.batches import (
     batch_of,
     batches_of,
     gathered,
@@ -31,7 +29,9 @@ from pkray.relational.local.batches import (
     whole,
     with_schema,
 )
-from pkray.relational.local.dense import DenseIndex
+from pkray.columns.dense import DenseIndex
+from pkray.errors import EvaluationError
+from pkray.relational.cancellation import checkpoint
 from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, ahead, operator
 from pkray.relational.local.key_index import KeyIndex, alike, cut_ranges
 from pkray.relational.local.memory import Memory, can_divide, drained
@@ -175,7 +175,7 @@ class Pairing:
         """
         held, more = self.memory.first(right)
         if not more:
-            table = table_of(held, self.sides.right)
+            table = table_of(held, self.sides.right.arrow)
             joining = Joining.of(
                 self.sides, self.kind, in_one_piece(table), self.null_aware, self.memory.piece
             )

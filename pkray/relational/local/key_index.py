@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.batches import whole
-from pkray.relational.local.dense import SPREAD, is_whole_number, numbers_of
-from pkray.relational.local.keys import argsort, codes, comparable
+from pkray.columns.batches import whole
+from pkray.columns.dense import SPREAD, is_whole_number, numbers_of
+from pkray.columns.keys import argsort, codes, comparable
 
 MOST_NUMBERS = 1 << 62
 """Numbers of several keys are packed into one below it."""

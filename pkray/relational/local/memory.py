@@ -23,9 +23,9 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import parts, table_of
 from pkray.errors import UnsupportedError
 from pkray.relational.functions.hashing.rows import row_hashes
-from pkray.relational.local.batches import parts, table_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -146,11 +146,11 @@ class Memory:
             UnsupportedError: rows that cannot be divided take more than there is.
         """
         if not can_divide(keys, level):
-            yield table_of(self.held(node, batches), fields)
+            yield table_of(self.held(node, batches), fields.arrow)
             return
         taken, more = self.first(batches)
         if not more:
-            yield table_of(taken, fields)
+            yield table_of(taken, fields.arrow)
             return
         lists = self.divided(chain(drained(taken), batches), keys, level)
         rows = sum(each.rows for each in lists)
@@ -164,12 +164,12 @@ class Memory:
     ) -> Iterator[tuple[pa.Table, ...]]:
         """Give the rows of both sides as tables, rows of equal keys in one pair: as `tables`."""
         if not can_divide(sides[0].keys, level):
-            yield tuple(table_of(self.held(node, side.rows), side.fields) for side in sides)
+            yield tuple(table_of(self.held(node, side.rows), side.fields.arrow) for side in sides)
             return
         firsts = [self.first(side.rows) for side in sides]
         if not any(more for _, more in firsts):
             rows = zip(firsts, sides, strict=True)
-            yield tuple(table_of(taken, side.fields) for (taken, _), side in rows)
+            yield tuple(table_of(taken, side.fields.arrow) for (taken, _), side in rows)
             return
         lists = [
             self.divided(chain(drained(taken), side.rows), side.keys, level)

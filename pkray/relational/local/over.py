@@ -8,10 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
-from pkray.relational.local.aggregate import CODE, folded
-from pkray.relational.local.batches import (
+from pkray.columns.batches import (
     batches_of,
     in_one_piece,
     spread,
@@ -19,10 +16,13 @@ from pkray.relational.local.batches import (
     whole,
     with_schema,
 )
+from pkray.columns.keys import ranks
+from pkray.relational.functions.aggregates.kernels import grouped_aggregate
+from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
+from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
-from pkray.relational.local.keys import ranks
 from pkray.relational.plan.expressions import AggregateCall, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 

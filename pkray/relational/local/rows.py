@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of, cut, with_schema
 from pkray.relational.compiled import compile_expression, compile_expressions
-from pkray.relational.local.batches import batch_of, cut, with_schema
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
 from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression, all_of, conjuncts

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of, batches_of, gathered, with_schema
 from pkray.relational.local.aggregate import Folding
-from pkray.relational.local.batches import batch_of, batches_of, gathered, with_schema
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.folds import FOLDS, Fold
 from pkray.relational.plan.expressions import AggregateCall

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.local.batches import (
+from pkray.columns.batches import (
     batches_of,
     gathered,
     in_one_piece,
@@ -16,8 +16,8 @@ from pkray.relational.local.batches import (
     table_of,
     with_schema,
 )
+from pkray.columns.keys import argsort, begins, codes, ranks, sort_rows
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.keys import argsort, begins, codes, ranks, sort_rows
 from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
@@ -46,7 +46,7 @@ def _ordered(
         runs = _runs(chain(drained(taken), rows), node.order_by, engine.memory)
         tables = merged_runs(runs, node.order_by)
     else:
-        tables = iter([_sorted(table_of(taken, node.input.fields), node.order_by)])
+        tables = iter([_sorted(table_of(taken, node.input.fields.arrow), node.order_by)])
     for table in tables:
         yield from batches_of(table, engine.batch_rows)
 
@@ -231,7 +231,7 @@ def _reduced(
             break
         held = list(memory.held(node, held))
     else:
-        yield table_of(_chosen(held, fields, choose), fields)
+        yield table_of(_chosen(held, fields, choose), fields.arrow)
         return
     for part in memory.divided(chain(drained(held), batches), keys, level):
         if part.rows:
@@ -241,5 +241,5 @@ def _reduced(
 def _chosen(
     held: Iterable[pa.RecordBatch], fields: Fields, choose: Callable[[pa.Table], np.ndarray]
 ) -> list[pa.RecordBatch]:
-    table = in_one_piece(table_of(held, fields))
+    table = in_one_piece(table_of(held, fields.arrow))
     return list(batches_of(gathered(table, choose(table)), max(table.num_rows, 1)))

@@ -8,13 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.batches import (
+from pkray.columns.batches import (
     batches_of,
     gathered,
     in_one_piece,
     whole,
     with_schema,
 )
+from pkray.columns.keys import argsort, codes
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.joins import (
     Met,
@@ -27,7 +28,6 @@ from pkray.relational.local.joins import (
     most_pairs,
     with_alone,
 )
-from pkray.relational.local.keys import argsort, codes
 from pkray.relational.local.memory import Side
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 

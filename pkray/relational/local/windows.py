@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batches_of, cut, in_one_piece, whole, with_schema
+from pkray.columns.keys import argsort, begins, codes
 from pkray.errors import EvaluationError
-from pkray.relational.local.batches import batches_of, cut, in_one_piece, whole, with_schema
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.plan.nodes import Window, WindowKind
 from pkray.rows.python_values import to_python
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from pkray.columns.sort_key import SortKey as SortKey
 from pkray.schema.types import DataType
 
 
@@ -185,15 +186,6 @@ class AggregateCall:
     parameters: tuple[Literal, ...] = ()
     ignore_nulls: bool = False
     udf: Any = None
-
-
-@dataclass(frozen=True)
-class SortKey:
-    """One column to sort by."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
 
 
 @dataclass(frozen=True)

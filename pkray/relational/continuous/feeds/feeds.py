@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from pkray.changelog.change_history import ChangeHistory
 from pkray.clock import now_millis
+from pkray.columns.batches import batch_of
 from pkray.errors import (
     MissingFileError,
     QueryDivergedError,
@@ -33,7 +34,6 @@ from pkray.relational.continuous.feeds.table_changes import TableChanges
 from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.continuous.queries.log import WAYS_ON
-from pkray.relational.local.batches import batch_of
 from pkray.relational.local.catalogue import run
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes

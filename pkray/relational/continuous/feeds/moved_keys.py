@@ -9,9 +9,9 @@ import pyarrow as pa
 
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID
 from pkray.changelog.splits import ChangeSplit
+from pkray.columns.batches import in_one_piece
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import SIGNS
-from pkray.relational.local.batches import in_one_piece
-from pkray.relational.local.keys import codes
 from pkray.relational.local.memory import OF_MACHINE, Memory, machine_memory
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import BIGINT, Scan

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of, whole
+from pkray.columns.keys import codes
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.batches import batch_of, whole
-from pkray.relational.local.keys import codes
 from pkray.relational.sources.table import TableSource
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state.encoding import encoded, parts
 from pkray.relational.continuous.state.state import KEY, StateSpec
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
@@ -32,9 +34,7 @@ from pkray.relational.continuous.operators.ordering import (
 )
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
 from pkray.relational.local.frames import Partitions
-from pkray.relational.local.keys import codes
 from pkray.relational.local.over import computed
 from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import BIGINT, Over

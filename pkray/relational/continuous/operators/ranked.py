@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import argsort, codes, ranks
 from pkray.relational.continuous.changes import Changes, concatenated, netted, updates
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.ordering import (
@@ -28,8 +30,6 @@ from pkray.relational.continuous.operators.ordering import (
 )
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.changelog_modes import INSERT as INSERT_ALONE
 from pkray.relational.plan.changelog_modes import change_kinds, moves_rows
 from pkray.relational.plan.expressions import ColumnRef, SortKey

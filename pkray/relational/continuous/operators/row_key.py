@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.nodes import RowKey
 
 _COUNT = "rows"

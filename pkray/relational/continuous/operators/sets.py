@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of, with_schema
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
-from pkray.relational.local.batches import batch_of, with_schema
 from pkray.relational.plan.nodes import Distinct, SetKind, SetOperation
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 

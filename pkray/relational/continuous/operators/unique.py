@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.keys import codes
 from pkray.errors import EvaluationError
 from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.nodes import Unique
 
 _COUNT = "rows"

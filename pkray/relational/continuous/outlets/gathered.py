@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of, whole
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_parts import last_of_keys
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
-from pkray.relational.local.batches import batch_of, whole
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.plan_diff import result_types
 

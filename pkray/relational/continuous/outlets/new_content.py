@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
 from pkray.errors import CommitConflictError
 from pkray.format.snapshot import APPEND, OVERWRITE
 from pkray.relational.continuous.changes import Changes
@@ -23,7 +24,6 @@ from pkray.relational.continuous.outlets.result_history import REPLACED, Commits
 from pkray.relational.continuous.outlets.table_parts import KIND, TableRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.states import States
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.nodes import Sink
 from pkray.service.client.pusher import incoming
 from pkray.service.client.writer import TableWriter

@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, taken_away
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.keys import best_key, upsert_keys

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.keys import codes
 from pkray.rows.input import Missing
 from pkray.schema.row_kind import DELETE, INSERT, SHORT
 from pkray.service.client.pusher import Pusher, PushTarget

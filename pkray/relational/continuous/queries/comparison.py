@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import whole
+from pkray.columns.keys import codes
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.batches import whole
-from pkray.relational.local.keys import codes
 from pkray.relational.local.memory import Memory, Side
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Values

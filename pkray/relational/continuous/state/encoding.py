@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import spread, whole
+from pkray.columns.keys import list_parts
 from pkray.errors import UnsupportedError
-from pkray.relational.local.batches import spread, whole
-from pkray.relational.local.keys import list_parts
 
 _NULL_FIRST, _VALID, _NULL_LAST = 1, 2, 3
 _END = 0

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import spread
 from pkray.format.words import fixed_values, flag_values, null_mask, raw_type, unaligned_view
 from pkray.lookup.key_hash import hash_keys, is_text
-from pkray.relational.local.batches import spread
 
 _FIRST_SLOTS = 64
 _PLACES_PER_SLOT = 2

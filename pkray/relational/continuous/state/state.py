@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.errors import SchemaError, TableExistsError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.data_file import DataFileMeta
@@ -35,7 +36,6 @@ from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.metadata.schemas import SchemaStore
 from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import distinct_names
 from pkray.schema.changes import AddColumn
 from pkray.schema.row_kind import DELETE, INSERT

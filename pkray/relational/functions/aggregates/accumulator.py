@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.batches import whole
+from pkray.columns.batches import whole
 from pkray.relational.plan.expressions import AggregateCall
 
 Arrays: TypeAlias = "Sequence[pa.Array]"

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import argsort, codes, dense_ranks, ranks
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
 from pkray.relational.functions.aggregates.numbers import without
-from pkray.relational.local.keys import argsort, codes, dense_ranks, ranks
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"

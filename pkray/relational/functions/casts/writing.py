@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.batches import spread
-from pkray.relational.local.keys import list_parts
+from pkray.columns.batches import spread
+from pkray.columns.keys import list_parts
 from pkray.schema.types import DataType
 
 _WIDTH = {"FLOAT": pa.float32(), "DOUBLE": pa.float64()}

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import xxhash
 
+from pkray.columns.keys import list_parts
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BIGINT, INT
 from pkray.relational.functions.function import Kernel, Resolver, Value
@@ -18,7 +19,6 @@ from pkray.relational.functions.numbers.exact_sums import decimal_words
 from pkray.relational.functions.signatures import check_count, result, wrong_argument
 from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.values import as_array
-from pkray.relational.local.keys import list_parts
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 

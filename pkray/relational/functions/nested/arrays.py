@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import argsort, codes, ranks
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
@@ -37,7 +38,6 @@ from pkray.relational.functions.signatures import (
     wrong_argument,
 )
 from pkray.relational.functions.values import as_array, refuse
-from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.expressions import Call, Expression, Lambda, Literal, SortKey
 from pkray.schema.types import STRINGS, DataType
 

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import argsort, codes, ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BIGINT, BOOLEAN, INT, any_nullable, cast_to
@@ -35,7 +36,6 @@ from pkray.relational.functions.signatures import (
     wrong_argument,
 )
 from pkray.relational.functions.values import as_array, refuse
-from pkray.relational.local.keys import argsort, codes, ranks
 from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
 from pkray.schema.types import STRINGS, DataType
 

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import argsort, codes
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, any_nullable
@@ -29,7 +30,6 @@ from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map
 from pkray.relational.functions.signatures import Parameter, check_count, result, wrong_argument
 from pkray.relational.functions.values import as_array
-from pkray.relational.local.keys import argsort, codes
 from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import DataType
 

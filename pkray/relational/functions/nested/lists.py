@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import spread
+from pkray.columns.keys import list_parts
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import as_array
-from pkray.relational.local.batches import spread
-from pkray.relational.local.keys import list_parts
 from pkray.schema.types import DataType
 
 

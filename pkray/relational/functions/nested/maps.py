@@ -9,6 +9,7 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.keys import argsort, codes
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
@@ -35,7 +36,6 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.text.matches import pattern_of, refuse_pattern, split_at
 from pkray.relational.functions.values import as_array, refuse
-from pkray.relational.local.keys import argsort, codes
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataField, DataType
 

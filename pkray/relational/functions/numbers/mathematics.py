@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import dense_ranks
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import (
     BIGINT,
@@ -28,7 +29,6 @@ from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
-from pkray.relational.local.keys import dense_ranks
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 MATHEMATICS = Family("mathematics")

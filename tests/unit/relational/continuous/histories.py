@@ -12,6 +12,7 @@ import pytest
 
 from pkray.api.inputs import Changelog
 from pkray.clock import now_millis
+from pkray.columns.batches import batch_of
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup import cached_file
 from pkray.lookup.local_file_cache import CopyLimits
@@ -21,7 +22,6 @@ from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import Epoch, RowsOf, no_rows
 from pkray.relational.continuous.state.state import State, StateSpec
-from pkray.relational.local.batches import batch_of
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Aggregate, Node, Scan, Values
 from pkray.relational.plan.physical import to_logical, to_physical

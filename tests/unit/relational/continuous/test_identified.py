@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.state.encoding import identified
-from pkray.relational.local.keys import codes
 
 COLUMNS = {
     "number": pa.array([None, 0, 1, -1, 2**40], pa.int64()),

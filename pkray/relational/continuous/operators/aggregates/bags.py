@@ -16,11 +16,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.state.encoding import encoded, parts, texts_of
 from pkray.relational.continuous.state.state import KEY, StateSpec
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.keys import codes
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import Found
-from pkray.relational.local.keys import codes
 
 Made = TypeVar("Made")
 

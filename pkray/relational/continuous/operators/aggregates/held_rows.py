@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import argsort
 from pkray.relational.continuous.operators.aggregates.accumulators import Accumulator, Columns
 from pkray.relational.continuous.operators.aggregates.bags import Moved, View
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.replacement import joined
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.local.keys import argsort
 from pkray.relational.plan.expressions import AggregateCall
 
 

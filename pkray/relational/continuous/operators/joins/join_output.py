@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes, interleaved, take
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import spread
+from pkray.columns.keys import codes
 from pkray.relational.continuous.operators.joins.join_sides import Delta, Held
-from pkray.relational.local.batches import spread
 from pkray.relational.local.joins import Sides, checked_pairs
-from pkray.relational.local.keys import codes
 
 BLOCK_PAIRS = 1 << 22
 """Pairs that are checked at a time: where a condition keeps few, the others take no memory."""

@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import Codes, codes
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import Codes, codes
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Node

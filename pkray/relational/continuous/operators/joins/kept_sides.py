@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import Codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.joins.join_sides import (
@@ -18,8 +20,6 @@ from pkray.relational.continuous.operators.joins.join_sides import (
     SideSpec,
 )
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import Codes
 
 
 class KeptSide(JoinSide):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.operators.joins.join_sides import Asked, Held
 from pkray.relational.continuous.operators.ordering import concat_rows
 from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.lookup_options import LookupOptions
 

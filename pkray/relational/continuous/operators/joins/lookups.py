@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
@@ -21,7 +22,6 @@ from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.row_cache import RowCache
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
-from pkray.relational.local.batches import batch_of
 from pkray.relational.local.joins import Sides
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import unique_keys

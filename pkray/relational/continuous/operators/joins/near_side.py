@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.ordering import concat_rows
@@ -17,8 +19,6 @@ from pkray.relational.continuous.operators.windows.held_windows import counted
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec, own_keys
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.fields import Fields
 
 COPIES, MATCHES, ROW = "$copies", "$matches", "$row"

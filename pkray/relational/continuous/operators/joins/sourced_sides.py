@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import Codes
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.operator import Context
@@ -18,8 +20,6 @@ from pkray.relational.continuous.operators.joins.join_sides import (
 )
 from pkray.relational.continuous.operators.stateless import NUMBER, numbered_step
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import Codes
 from pkray.relational.plan.nodes import Join, TemporalJoin
 from pkray.relational.plan.source_sides import SourceSide, source_sides
 

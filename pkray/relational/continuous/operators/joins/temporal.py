@@ -14,6 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import argsort, begins, codes
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
@@ -24,9 +26,7 @@ from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import Due
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
-from pkray.relational.local.batches import batch_of
 from pkray.relational.local.joins import Sides, checked_pairs
-from pkray.relational.local.keys import argsort, begins, codes
 from pkray.relational.local.temporal import as_of
 from pkray.relational.plan.keys import has_one_version
 from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin

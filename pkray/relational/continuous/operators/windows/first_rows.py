@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import argsort, begins
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.ranked import waits_for_first
@@ -15,8 +17,6 @@ from pkray.relational.continuous.operators.windows.event_time import micros
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import argsort, begins
 from pkray.relational.plan.nodes import Deduplicate
 
 _TIME = pa.schema([pa.field("time", pa.int64())])

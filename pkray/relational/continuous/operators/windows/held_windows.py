@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.fields import Fields
 from pkray.relational.sources.source import Source, Watermark
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
@@ -29,7 +30,6 @@ from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, parts
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
 from pkray.relational.local.over import averages
 from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import BIGINT, Over

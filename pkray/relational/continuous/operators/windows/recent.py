@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.batches import batch_of, whole
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
-from pkray.relational.local.batches import batch_of, whole
 
 MOST_BYTES = 128 << 20
 """Bytes of rows of one epoch that are held in memory, and so many of those that wait longer."""

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
@@ -19,7 +20,6 @@ from pkray.relational.continuous.operators.windows.spans import Spans, joined, m
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, identified, parts_of_identified
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
-from pkray.relational.local.keys import codes
 from pkray.relational.local.windows import as_micros, in_unit, times_of, with_bounds
 from pkray.relational.plan.nodes import Window, WindowKind
 

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
@@ -17,8 +19,6 @@ from pkray.relational.continuous.operators.windows.event_time import as_times, m
 from pkray.relational.continuous.operators.windows.open_groups import NEVER, ROWS, OpenGroups
 from pkray.relational.continuous.operators.windows.slice_sums import Cut, Together, put_together
 from pkray.relational.continuous.state.encoding import identified
-from pkray.relational.local.batches import batch_of
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import window_bounds
 

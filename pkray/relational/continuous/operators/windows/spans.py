@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pkray.relational.local.keys import argsort, begins
+from pkray.columns.keys import argsort, begins
 
 
 @dataclass(frozen=True)

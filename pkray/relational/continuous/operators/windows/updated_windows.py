@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
+from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
@@ -16,7 +17,6 @@ from pkray.relational.continuous.operators.windows.event_time import micros, pas
 from pkray.relational.continuous.operators.windows.group_lists import GroupLists
 from pkray.relational.continuous.operators.windows.open_groups import NEVER, OpenGroups
 from pkray.relational.continuous.state.state import StateSpec
-from pkray.relational.local.keys import codes
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import is_windowed, updates_windows, window_bounds

@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import constants
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.batches import batch_of
 
 TIME = "due"
 """The column of the moments: microseconds since 1970."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
@@ -16,7 +17,6 @@ from pkray.relational.continuous.operators.windows.open_groups import (
     ROWS,
     OpenGroups,
 )
-from pkray.relational.local.batches import batch_of
 from pkray.relational.plan.nodes import Aggregate
 from pkray.relational.plan.windowing import is_windowed, updates_windows, window_bounds
 

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.plan.fields import Fields
-
 
 def batch_of(
     arrays: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema, rows: int
@@ -37,14 +35,14 @@ def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks()
 
 
-def table_of(batches: Iterable[pa.RecordBatch], fields: Fields) -> pa.Table:
+def table_of(batches: Iterable[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     """Collect batches."""
     kept = list(batches)
-    return pa.Table.from_batches(kept or [batch_of(_empty(fields), fields.arrow, 0)])
+    return pa.Table.from_batches(kept or [batch_of(_empty(schema), schema, 0)])
 
 
-def _empty(fields: Fields) -> list[pa.Array]:
-    return [pa.array([], field.type) for field in fields.arrow]
+def _empty(schema: pa.Schema) -> list[pa.Array]:
+    return [pa.array([], field.type) for field in schema]
 
 
 def with_schema(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> Any:

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.relational.local.keys import argsort, begins, codes, grouped, packed, ranks, sort_rows
+from pkray.columns.keys import argsort, begins, codes, grouped, packed, ranks, sort_rows
 from pkray.relational.plan.expressions import SortKey
 
 NAN = math.nan

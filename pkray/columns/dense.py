@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.batches import whole
+from pkray.columns.batches import whole
 
 SPREAD = 8
 """Most places a row: beyond it the array would be mostly empty."""

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import gathered, spread, whole
+from pkray.columns.dense import grouped_densely
+from pkray.columns.sort_key import SortKey
 from pkray.errors import UnsupportedError
-from pkray.relational.local.batches import gathered, spread, whole
-from pkray.relational.local.dense import grouped_densely
-from pkray.relational.plan.expressions import SortKey
 
 Column: TypeAlias = pa.Array | pa.ChunkedArray
 Aggregation: TypeAlias = tuple[str | list[str], str]

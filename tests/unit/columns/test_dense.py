@@ -5,8 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from pkray.relational.local.dense import SMALL, DenseIndex, grouped_densely
-from pkray.relational.local.keys import grouped
+from pkray.columns.dense import SMALL, DenseIndex, grouped_densely
+from pkray.columns.keys import grouped
 
 
 def index_of(values: list[object], kind: pa.DataType) -> DenseIndex | None:

@@ -1,0 +1,14 @@
+"""By what rows are sorted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SortKey:
+    """One column to sort by."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = True
