@@ -305,11 +305,6 @@ class TableCatalog(Closeable):
         """What opens the object store; secrets are wrapped."""
         return self._storage_options
 
-    @property
-    def stored_views(self) -> Views:
-        """Give the views that the warehouse keeps."""
-        return self._views
-
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
         self.runtime.close()

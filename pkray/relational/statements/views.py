@@ -56,9 +56,9 @@ def create_view(
     view = StoredView(query.sql(), query.dialect.value, session.database)
     catalog.create_database(full.split(".")[0], if_not_exists=True)
     if replace:
-        catalog.stored_views.replace(full, view)
+        catalog._views.replace(full, view)
     else:
-        catalog.stored_views.create(full, view)
+        catalog._views.create(full, view)
 
 
 def _create_temporary(
@@ -83,7 +83,7 @@ def drop_view(catalog: Catalog, name: str, *, if_exists: bool = False) -> None:
         return
     full = session.full_name(tuple(name.split(".")))
     if catalog.find_view(full) is not None:
-        catalog.stored_views.drop(full)
+        catalog._views.drop(full)
     elif not if_exists:
         known = [*session.views, *catalog.views()]
         raise TableNotFoundError(f"no view is called {full}{nearest(name, known)}", table=full)

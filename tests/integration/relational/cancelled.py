@@ -29,6 +29,7 @@ ROWS = 200_000
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in the background
     rows = from_arrow(
         pa.table({"k": np.zeros(ROWS, np.int64), "v": np.arange(ROWS), "t": ["abc"] * ROWS})
     )

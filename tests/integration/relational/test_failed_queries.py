@@ -139,9 +139,8 @@ def test_a_hook_that_hangs_or_fails_does_not_hold_the_query(catalog, monkeypatch
     "url", ["ftp://host/x", "file:///etc/passwd", "http://", "http://a:b@host"]
 )
 def test_urls_that_are_none_of_http_or_have_users_are_refused(catalog, url):
-    catalog.sql(f"SET 'query.failure-url' = '{url}'")
     with pytest.raises(OptionError, match=r"query\.failure-url") as raised:
-        catalog.sql(WRONG).materialize("default.r")
+        catalog.sql(f"SET 'query.failure-url' = '{url}'")
     assert url not in str(raised.value)
 
 

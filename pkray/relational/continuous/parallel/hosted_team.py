@@ -83,6 +83,11 @@ class HostedHandle:
         return self._caller.call(method, *arguments)
 
     def check(self, *, is_starting: bool) -> None:
+        """Check that the process answers; one that has not for `call_timeout` is begun anew.
+
+        Raises:
+            ServiceUnavailableError: it has not.
+        """
         if self._asked is None or self._asked.done():
             self._asked, self._asked_at = self.call("status"), self._clock()
         silent, most = self._clock() - self._asked_at, self._hosting.silent_seconds

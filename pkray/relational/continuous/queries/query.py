@@ -144,6 +144,8 @@ class Query:
             state = self.status()["state"]
         except (QueryFencedError, QueryNotFoundError):
             state = "dropped"
+        except PkrayError:  # such as storage that does not answer
+            state = "unknown"
         return f"Query({self.name!r}, {state})"
 
     def _repr_html_(self) -> str:

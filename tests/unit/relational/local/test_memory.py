@@ -196,7 +196,6 @@ def test_a_subquery_of_several_rows_is_refused_beyond_memory() -> None:
     [
         Over(LEFT, (), (SortKey("k"),), (("r", RUNNING),)),
         Over(LEFT, ("h",), (SortKey("k"),), (("r", RUNNING),)),
-        Aggregate(LEFT, (), WHOLE),
     ],
 )
 def test_rows_that_cannot_be_divided_are_refused_by_node(plan: Node) -> None:
