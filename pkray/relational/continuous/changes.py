@@ -88,6 +88,12 @@ class Changes:
         """Give some columns."""
         return [self.column(name) for name in names]
 
+    def only(self, fields: Fields) -> Changes:
+        """Give these columns alone."""
+        if self.rows.schema.names == list(fields.names):
+            return self
+        return self.with_rows(batch_of(self.columns(fields.names), fields.arrow, len(self)))
+
     def take(self, numbers: np.ndarray) -> Changes:
         """Take changes by number, in the order given."""
         return Changes(take(self.rows, numbers), self.kinds[numbers])

@@ -27,6 +27,7 @@ from pkray.relational.continuous.queries.late_rows import LateRows, late_name, l
 from pkray.relational.continuous.queries.skipped_rows import SkippedRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
+from pkray.relational.continuous.unread import without_unread
 from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
@@ -122,6 +123,7 @@ class Graph:
         modes = modes_of(shared, before)
         numbers = {id(node): number for number, node in enumerate(order, 1)}
         feeding = _feeding_state(order)
+        fewer = without_unread(order, [id(root) for root in shared])
         self.stages: list[Stage] = []
         self.running: Stage | None = None
         self.scans: dict[int, Scan | Values] = {}
@@ -144,8 +146,9 @@ class Graph:
                 late=_keeping_late(list(late.values())),
             )
             inputs = tuple(numbers[id(each)] for each in node.inputs)
-            operator = operator_of(node)(node, context)
-            self.stages.append(Stage(number, node, operator, inputs, opened, late))
+            computed = fewer.get(id(node), node)
+            operator = operator_of(computed)(computed, context)
+            self.stages.append(Stage(number, computed, operator, inputs, opened, late))
         waking = [each.operator.wakes_at for each in self.stages]
         self.wakes_at = min((each for each in waking if each is not None), default=None)
         self._wakes = self.wakes_at is not None
@@ -177,7 +180,7 @@ class Graph:
         self.most_rows = 0
         for stage in self.stages:
             if stage.number in changes:
-                made[stage.number] = changes[stage.number]
+                made[stage.number] = changes[stage.number].only(stage.node.fields)
                 stage.rows_out += len(made[stage.number])
                 continue
             given = self._given(stage, made)

@@ -130,7 +130,8 @@ def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     if isinstance(node, Project):
         numbered = replace(numbered, columns=(*node.columns, (NUMBER, ColumnRef(BIGINT, NUMBER))))
     if isinstance(node, Unnest):
-        return at_once(numbered)
+        kept = None if node.keeps is None else (*node.keeps, NUMBER)
+        return at_once(replace(numbered, keeps=kept))
     made = STEPS[type(node)](numbered)
     assert made is not None
     return made
