@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,8 @@ from pkray.relational import Cancellation, from_arrow
 
 SECONDS = 3.0
 """For how long a query may still run."""
+STARTED_SECONDS = 4.0
+"""After which a command has begun its query also on a machine that is busy."""
 MOST_BYTES = 1 << 30
 QUERIES = {
     "one key": "SELECT max(a.v * b.v) m FROM a JOIN b ON a.k = b.k",
@@ -27,7 +30,17 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize("name", QUERIES)
+IN_EACH_RUN = "unequal"
+"""The one query of which threads, joins and batches are all part: the others are slow."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name == IN_EACH_RUN else pytest.param(name, marks=pytest.mark.slow)
+        for name in QUERIES
+    ],
+)
 def test_a_query_without_end_ends_when_it_is_cancelled(name: str) -> None:
     script = Path(__file__).with_name("cancelled.py")
     found = subprocess.run(
@@ -44,6 +57,29 @@ def test_a_query_without_end_ends_when_it_is_cancelled(name: str) -> None:
     assert report["interrupted"] < SECONDS
     assert report["peak"] < MOST_BYTES
     assert time.time() - report["at"] < SECONDS + 1, "threads let the process end"
+
+
+def test_the_command_line_ends_a_query_without_end_at_ctrl_c() -> None:
+    text = (
+        "SELECT max(a.x * b.x) m FROM (SELECT explode(sequence(1, 900000)) x) a "
+        "JOIN (SELECT explode(sequence(1, 900000)) x) b ON a.x <> b.x"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-m", "pkray", "sql", text],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(timeout=STARTED_SECONDS)
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=SECONDS)
+    finally:
+        running.kill()
+    assert running.returncode == 130, errors
+    assert "Traceback" not in errors
 
 
 def test_what_is_cancelled_before_it_runs_gives_nothing() -> None:
