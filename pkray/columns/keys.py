@@ -232,6 +232,16 @@ def argsort(columns: Sequence[np.ndarray], rows: int) -> np.ndarray:
     return np.lexsort(keys[::-1])
 
 
+def argsort_numbers(numbers: np.ndarray) -> np.ndarray:
+    """Give the order of numbers from 0, stable: by 16 bits at a time, which sort fastest."""
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    greatest = int(numbers.max(initial=0))
+    for shift in range(16, greatest.bit_length(), 16):
+        part = (numbers >> shift).astype(np.uint16)
+        order = order[np.argsort(part[order], kind="stable")]
+    return order
+
+
 def sort_rows(table: pa.Table, order_by: Sequence[SortKey]) -> np.ndarray:
     """Give the row numbers in an order; equal rows keep theirs."""
     columns = [rank for key in order_by for rank in ranks(table[key.column], key)]

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import whole
 from pkray.columns.dense import SPREAD, is_whole_number, numbers_of
-from pkray.columns.keys import argsort, codes, comparable
+from pkray.columns.keys import argsort_numbers, codes, comparable
 
 MOST_NUMBERS = 1 << 62
 """Numbers of several keys are packed into one below it."""
@@ -59,6 +59,8 @@ class Numbered:
         inside = (plain >= self.low) & (plain <= self.low + (self.count - 1))
         if values.null_count:
             inside &= np.asarray(values.is_valid())
+        if inside.all():
+            return plain - self.low
         return np.where(inside, np.where(inside, plain, self.low) - self.low, -1)
 
 
@@ -105,7 +107,7 @@ class KeyIndex:
             order = np.empty(len(known), np.int64)
             order[starts[numbers[known]]] = known
         else:
-            order = known[argsort([numbers[known]], len(known))]
+            order = known[argsort_numbers(numbers[known])]
         return KeyIndex(tuple(columns), tuple(joined), tuple(null_safe), order, starts)
 
     def ranges(self, keys: Sequence[pa.ChunkedArray]) -> tuple[np.ndarray, np.ndarray]:

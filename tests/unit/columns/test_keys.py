@@ -9,7 +9,16 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.columns.keys import argsort, begins, codes, grouped, packed, ranks, sort_rows
+from pkray.columns.keys import (
+    argsort,
+    argsort_numbers,
+    begins,
+    codes,
+    grouped,
+    packed,
+    ranks,
+    sort_rows,
+)
 from pkray.relational.plan.expressions import SortKey
 
 NAN = math.nan
@@ -127,3 +136,11 @@ def test_aggregates_by_nested_and_floating_keys() -> None:
 
 def test_ranks_of_no_rows_are_empty() -> None:
     assert [len(rank) for rank in ranks(pa.array([], pa.string()), SortKey("x"))] == [0]
+
+
+@pytest.mark.parametrize("bits", [0, 3, 16, 17, 32, 33, 48, 62])
+def test_numbers_are_ordered_as_a_stable_sort_orders_them(bits: int) -> None:
+    numbers = np.random.default_rng(bits).integers(0, 1 << bits, 500, endpoint=True)
+    numbers = np.concatenate([numbers, numbers[:100]])
+    expected = np.argsort(numbers, kind="stable")
+    assert argsort_numbers(numbers).tolist() == expected.tolist()
