@@ -315,15 +315,16 @@ TEXT.add(
 def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("elt", arguments, 2, None)
     place = integer.taken("elt", arguments, 0, dialect)
-    texts = [text.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
+    part = binary if all(each.type.root in BINARIES for each in arguments[1:]) else text
+    texts = [part.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
     values = function.resolve("array", tuple(texts), dialect)
     return typed_call("elt_item", values, place)
 
 
 TEXT.add(
     "elt",
-    "elt(n INT, text, …) -> STRING",
-    "Give the n-th of some texts, from 1.",
+    "elt(n INT, text | bytes, …) -> STRING | BYTES",
+    "Give the n-th of some texts, or of some BYTES, from 1.",
     _elt,
     never,
 )

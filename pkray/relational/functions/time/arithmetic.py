@@ -49,7 +49,10 @@ def _plus_interval(call: Call, values: Sequence[Value], rows: int) -> Value:
     assert isinstance(times, Times)
     months, micros = (_interval_part(value, rows) for value in values[1:])
     if np.any(months):
-        times = times.on(calendar.plus_months(times.days, months))
+        days = calendar.plus_months(times.days, months)
+        beyond = np.abs(days) >= (2**31 if times.per_day == 1 else 2**62 // times.per_day)
+        refuse_known(call, values, beyond, f"overflows {call.type.root}", rows)
+        times = times.on(np.where(beyond, 0, days))
     day = SECONDS * 10**6
     if times.per_day == 1:
         wrong = np.broadcast_to(micros % day != 0, (rows,))

@@ -52,7 +52,8 @@ def time_of_day(argument: Expression, dialect: Dialect) -> Expression | None:
 
 
 @parameter("a number")
-def _seconds(argument: Expression, dialect: Dialect) -> Expression | None:
+def seconds(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take seconds with six fraction digits; text is read."""
     taken = argument.type.root in (*NUMBERS, *STRINGS)
     return cast_to(argument, _SECONDS) if taken else None
 
@@ -73,7 +74,7 @@ def _clock(micros: np.ndarray, call: Call, values: Sequence[Value], rows: int) -
 def _make_time(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("make_time", arguments, 3, 3)
     hour, minute = (integer.taken("make_time", arguments, place, dialect) for place in range(2))
-    return typed_call("make_time", hour, minute, _seconds.taken("make_time", arguments, 2, dialect))
+    return typed_call("make_time", hour, minute, seconds.taken("make_time", arguments, 2, dialect))
 
 
 def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -204,7 +205,7 @@ for _name, _about in (
         _name, f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name), dialects=_SPARK
     )
 for _name, _what, _taken in (
-    ("time_from_seconds", "seconds", _seconds),
+    ("time_from_seconds", "seconds", seconds),
     ("time_from_millis", "milliseconds", bigint),
     ("time_from_micros", "microseconds", bigint),
 ):

@@ -29,7 +29,7 @@ from pkray.relational.functions.time.arguments import (
     time_or_date,
 )
 from pkray.relational.functions.time.calendar import Times, times_of
-from pkray.relational.functions.time.clock import with_time
+from pkray.relational.functions.time.clock import seconds, with_time
 from pkray.relational.functions.time.kernels import built, computed, numbers_of, refuse_known
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
@@ -163,9 +163,6 @@ def _make_date(call: Call, values: Sequence[Value], rows: int) -> Value:
     return built(number, call.type, values, rows)
 
 
-_SECONDS = DataType("DECIMAL", precision=16, scale=6)
-
-
 def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         if 0 < len(arguments) < 4:
@@ -173,7 +170,7 @@ def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
         check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
         whole = [integer.taken(name, arguments, place, dialect) for place in range(5)]
         made = "try_make_timestamp" if name.startswith("try_") else "make_timestamp"
-        call = typed_call(made, *whole, cast_to(arguments[5], _SECONDS))
+        call = typed_call(made, *whole, seconds.taken(name, arguments, 5, dialect))
         if len(arguments) == 7:
             return typed_call("instant_at", call, text.taken(name, arguments, 6, dialect))
         return cast_to(call, wanted)

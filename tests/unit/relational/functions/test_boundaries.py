@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.errors import EvaluationError
+from pkray.errors import EvaluationError, QueryError
 from pkray.relational import from_arrow, query
 
 ROW = from_arrow(pa.table({"n": pa.array([1], pa.int64())}), name="t")
@@ -33,6 +33,8 @@ LTZ = pa.timestamp("us", "UTC")
         ("elt(2, 'a', 'b')", pa.string(), "b"),
         ("find_in_set(1, 'a,1')", pa.int32(), 2),
         ("elt(NULL, 'a')", pa.string(), None),
+        ("elt(2, X'00', X'FF')", pa.binary(), b"\xff"),
+        ("elt(1, X'61', 'b')", pa.string(), "a"),
         ("array(NULL, 'x')", pa.list_(pa.string()), [None, "x"]),
         ("next_day(NULL, 'a')", pa.date32(), None),
         ("make_date(2020, 13, NULL)", pa.date32(), None),
@@ -69,3 +71,19 @@ def test_an_answer_has_the_type_and_value_of_spark(
 def test_what_spark_refuses_is_refused(expression: str) -> None:
     with pytest.raises(EvaluationError):
         query(f"SELECT {expression} AS v FROM t", t=ROW).to_arrow()
+
+
+@pytest.mark.parametrize("months", ["178956970 * 12", "2147483647", "-2147483648"])
+def test_months_beyond_the_range_of_times_are_refused(months: str) -> None:
+    for time in ("DATE '2020-01-01'", "TIMESTAMP '2020-01-01 00:00:00'"):
+        with pytest.raises((EvaluationError, QueryError)):
+            query(f"SELECT timestampadd(MONTH, {months}, {time}) AS v FROM t", t=ROW).to_arrow()
+
+
+@pytest.mark.parametrize("seconds", ["array(1)", "map(1, 2)", "struct(1)", "true"])
+@pytest.mark.parametrize("name", ["make_timestamp", "try_make_timestamp", "make_timestamp_ntz"])
+def test_seconds_that_are_no_number_are_refused_when_they_are_bound(
+    name: str, seconds: str
+) -> None:
+    with pytest.raises(QueryError, match="a number"):
+        query(f"SELECT {name}(2020, 1, 1, 0, 0, {seconds}) AS v FROM t", t=ROW)
