@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.relational.random_queries.oracles import RandomQuery
 
-SEEDS, GROUPS = 20_000, 200
+SEEDS, GROUPS = 20_000, 400
 """Queries, and tests that they are spread over, so that processes share them."""
 
 ORACLES = ("optimizer off", "little memory", "TLP", "TLP of aggregates", "NoREC", "DuckDB")
