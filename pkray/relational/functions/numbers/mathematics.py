@@ -221,6 +221,9 @@ def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.type.root == "BOOLEAN":
         wide = [value.cast(pa.int8()) for value in values]
         return compute(*wide, skip_nulls=True).cast(pa.bool_())
+    if call.type.root == "TIMESTAMP_LTZ":  # Arrow compares no zoned times here
+        plain = [value.cast(pa.timestamp(value.type.unit)) for value in values]
+        return compute(*plain, skip_nulls=True).cast(call.type.arrow)
     result = compute(*values, skip_nulls=True)
     if call.type.root in FLOATS:
         for value in reversed(values):  # of 0.0 and -0.0 the first

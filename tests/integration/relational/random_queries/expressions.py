@@ -69,7 +69,7 @@ int: position({text} IN {text})
 int: extract(DAY FROM {span})
 int: extract(MONTH FROM {months})
 int: CAST({bool} AS INT) ||| =
-int: sign({int}) ||| =
+double: sign({int}) ||| =
 int: greatest({int}, {int}) ||| =
 int: least({int}, {int}, {n}) ||| =
 int: ascii({text})

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import datetime
 from decimal import Decimal
 from functools import cached_property
 from random import Random
@@ -229,6 +230,10 @@ def _plain(value: Any) -> Any:
             return "NaN"
         case float():
             return float(f"{value:.9g}") + 0.0
+        case "nan":  # as continuous histories write it
+            return "NaN"
+        case datetime():
+            return value.replace(tzinfo=None)
         case int() | Decimal():
             return float(f"{float(value):.9g}") if abs(value) < 1e15 else value
         case list() | tuple():

@@ -134,7 +134,7 @@ _CALLS = (
     ("bit_xor({})", "int", "spark int"),
     ("percentile_disc(0.5) WITHIN GROUP (ORDER BY {})", "double", "spark double"),
     ("count_if({})", "bool", "spark long"),
-    ("max(struct({0}, {0})).col1", "long", "spark long"),
+    ("max(named_struct('a', {0}, 'b', {0})).a", "long", "spark long"),
 )
 
 

@@ -33,6 +33,12 @@ LTZ = pa.timestamp("us", "UTC")
         ("elt(2, 'a', 'b')", pa.string(), "b"),
         ("find_in_set(1, 'a,1')", pa.int32(), 2),
         ("elt(NULL, 'a')", pa.string(), None),
+        (
+            "greatest(timestamp_seconds(n), timestamp_seconds(2), NULL)",
+            LTZ,
+            datetime(1970, 1, 1, 0, 0, 2),
+        ),
+        ("least(timestamp_seconds(n), timestamp_seconds(2))", LTZ, datetime(1970, 1, 1, 0, 0, 1)),
         ("elt(2, X'00', X'FF')", pa.binary(), b"\xff"),
         ("elt(1, X'61', 'b')", pa.string(), "a"),
         ("array(NULL, 'x')", pa.list_(pa.string()), [None, "x"]),
