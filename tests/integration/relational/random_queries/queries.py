@@ -155,7 +155,7 @@ def call(writer: Writer, columns: Mapping[str, str]) -> tuple[Term, str]:
             text, duck = formed(
                 "{} FILTER (WHERE {})", Term(text, duck), writer.term("bool", columns)
             )
-            if template.startswith(("CAST(", "sort_", "max(s")):
+            if template.startswith(("CAST(", "sort_", "max(n")):
                 continue
         return Term(text, duck), argument if kind == "same" else kind.split()[-1]
 
