@@ -109,6 +109,8 @@ class Source:
     Attributes:
         rows: by their keys.
         history: of the table that is there now; another one once it is made anew or rolled back.
+        lacks_told: whether it went back to between rows and what was told of them: that comes when
+            their bucket is next compacted.
     """
 
     name: str
@@ -119,6 +121,7 @@ class Source:
     rows: dict[Row, Row] = field(default_factory=dict)
     history: History = field(default_factory=History)
     lives: int = 0
+    lacks_told: bool = False
 
     def create(self) -> None:
         """Make the table."""
@@ -129,6 +132,7 @@ class Source:
         keys = ["p", "k"] if self.layout == "parted" else ["k"]
         self.catalog.create_table(self.name, COLUMNS, keys, options=options, **parted)  # type: ignore[arg-type]
         self.rows, self.history, self.lives = {}, History(), self.lives + 1
+        self.lacks_told = False
         self._open()
 
     def _open(self) -> None:
@@ -173,6 +177,7 @@ class Source:
 
     def compact(self) -> None:
         self.table.compact(full=True)
+        self.lacks_told = False
         self._record()
 
     def expire(self, retained: int) -> None:
@@ -204,6 +209,7 @@ class Source:
         rows = self.history.at[snapshot]
         self.history = self.history.until(snapshot)
         self.rows = {self.key(row): row for row in rows}
+        self.lacks_told = not self.tells_all
         self._open()
 
     def held(self) -> list[int]:
@@ -213,7 +219,7 @@ class Source:
     @property
     def tells_all(self) -> bool:
         """Whether the changelog tells of all rows."""
-        if self.producer == "full-compaction":
+        if self.producer == "full-compaction" or self.lacks_told:
             return False  # of level 0 it knows nothing
         return self.producer in ("none", "input") or tells_all(self.world, self.name)
 

@@ -232,6 +232,7 @@ class Life:
         if machine.is_awake and outcome.failure is not None:
             checks.typed(outcome, f"resume {job.query}")
             self.failed(job, str(outcome.failure))
+        self.look_at(machine, outcome, f"resume {job.query}")
 
     def failed(self, job: Job, why: str) -> None:
         """Take note that a query does not go on.

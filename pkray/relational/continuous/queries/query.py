@@ -1137,7 +1137,9 @@ def open_worker(
     def opened() -> Run:
         store.check_current(definition)
         upgrades.begin()
-        return open_run(catalog, store.read(definition.name), _outlets, settings, open_team)
+        now = store.read(definition.name)
+        store.check_current(definition)  # of one begun anew meanwhile others are in charge
+        return open_run(catalog, now, _outlets, settings, open_team)
 
     return QueryWorker(
         definition.name,

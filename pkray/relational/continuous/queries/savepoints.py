@@ -109,7 +109,8 @@ def make(
     for table in results:
         made = ResultHistory(table).newest_of(definition.name)
         tagged = commit_of(table.tags.get(held).snapshot)
-        ahead = [each.committed.epoch for each in (made, tagged) if each is not None]
+        mine = (each for each in (made, tagged) if each and each.query == definition.name)
+        ahead = [each.committed.epoch for each in mine]
         if saved.epoch != newest.epoch or max(ahead, default=0) > saved.epoch:
             log.delete_savepoint(name)
             forget_holds(held, results, roots)

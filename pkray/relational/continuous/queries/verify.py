@@ -69,6 +69,7 @@ BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_ag
 
 
 _EXPIRES = "state that was idle for its TTL is forgotten"
+_NOTHING_READ = "the query has read nothing yet"
 
 
 @dataclass(frozen=True)
@@ -201,6 +202,7 @@ def verify(
             "sources",
             snapshot_id=view.snapshot.id,
         )
+    has_begun = view.snapshot is not None or bool(found)
     time = EventTime() if times is None else _time_of(None if is_ahead else named, times)
     root = roots[place] if times is None else as_of_watermarks(roots, time)[place]
     logical = to_logical(root)
@@ -209,14 +211,17 @@ def verify(
     skipped: list[str] = []
     kept = [name for name in names if name != row_key_name(root)]
     try:
-        pinned = pinned_to(query, found, beginnings or {})
-        bounded = _bounded(pinned, engine, memory, skipped if skips else None)
+        bounded: Iterator[pa.RecordBatch] = iter(())
+        if has_begun:
+            pinned = pinned_to(query, found, beginnings or {})
+            bounded = _bounded(pinned, engine, memory, skipped if skips else None)
         missing, extra = differences(bounded, view.to_batches(kept), query.fields, memory)
     except SnapshotNotFoundError as error:
         raise _expired(error, table, query, found) from error
     number = view.snapshot.id if view.snapshot else None
     excluded = [*exclusions(to_logical(roots[place])), *_said(skipped), *time.said()]
     excluded += [_EXPIRES] if expires else []
+    excluded += [] if has_begun else [_NOTHING_READ]
     return VerifyReport(
         not missing.rows and not extra.rows,
         missing.first,
@@ -299,11 +304,11 @@ def pinned_to(
         match node.source:
             case TableSource() if after > NOTHING:
                 return replace(node, source=_changed_rows(node.source, (after, at or after)))
-            case TableSource() if at:
+            case TableSource() if (at or 0) > 0:
                 return replace(node, source=node.source.pinned(snapshot_id=at))
             case ChangelogSource() | StreamedSource() if at is not None:
                 return replace(node, source=node.source.up_to(at))
-            case TableSource() if at == 0:
+            case TableSource() if at is not None:  # before its first snapshot
                 return Values(node.fields, ())
         return node
 

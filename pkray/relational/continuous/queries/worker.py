@@ -203,8 +203,12 @@ class QueryWorker:
     def _is_fenced(self, run: Run | None, error: Exception) -> bool:
         """Whether the query goes on elsewhere, or not at all: whatever this run met then, it is no
         failure of the query.
+
+        A run that slept as it began fences the writers of a newer one when it wakes, and ends:
+        the newer one, which nobody overtook, has to begin again.
         """
-        if isinstance(error, QueryFencedError | CommitFencedError):
+        is_cut_off = isinstance(error, CommitFencedError)
+        if isinstance(error, QueryFencedError) or (run is None and is_cut_off):
             return True
         try:
             self._check_current()
@@ -212,7 +216,7 @@ class QueryWorker:
         except QueryFencedError:
             return True
         except PkrayError:
-            return False
+            return is_cut_off
 
     def _close(self, run: Run) -> None:
         try:
