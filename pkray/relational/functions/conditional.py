@@ -14,6 +14,7 @@ from pkray.relational.functions.coercion import (
     BOOLEAN,
     DOUBLE,
     INT,
+    NUMBERS,
     any_nullable,
     cast_to,
     coerced,
@@ -31,6 +32,7 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Lambda, Literal
+from pkray.schema.types import STRINGS
 
 CONDITIONAL = Family("conditional")
 
@@ -133,8 +135,10 @@ def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
 
 def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("nullifzero", arguments, 1, 1)
-    _refuse_nested("nullifzero", arguments)
-    return _nullif((arguments[0], _zero(arguments[0])), dialect)
+    value = arguments[0]
+    if isinstance(value, Lambda) or value.type.root not in (*NUMBERS, *STRINGS):
+        raise wrong_argument("nullifzero", 0, value, "a number")
+    return _nullif((value, Literal(INT.with_nullable(False), 0)), dialect)
 
 
 def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

@@ -132,11 +132,19 @@ def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(result, values, pa.int32(), rows)
 
 
+@parameter("an integer or a BOOLEAN")
+def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
+    if argument.type.root == "BOOLEAN":
+        return cast_to(cast_to(argument, INT), BIGINT)
+    taken = argument.type.root in INTEGERS or is_untyped_null(argument)
+    return cast_to(argument, BIGINT) if taken else None
+
+
 MATHEMATICS.add(
     "bit_count",
-    "bit_count(integer) -> INT",
-    "Count the bits that are set.",
-    takes("bit_count", bigint, gives=INT),
+    "bit_count(integer | BOOLEAN) -> INT",
+    "Count the bits that are set; true has one.",
+    takes("bit_count", _counted, gives=INT),
     _bit_count,
     fallible=False,
 )

@@ -121,12 +121,20 @@ MATHEMATICS.add(
     ),
     fallible=False,
 )
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    """Raise to a power as Java does: what is uncertain of 1 and -1 is NaN."""
+    uncertain = (np.abs(base) == 1) & ~np.isfinite(exponent)
+    return np.where(uncertain, np.nan, np.power(base, exponent))
+
+
 MATHEMATICS.add(
     "power",
     "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
     "Raise a number to a power.",
     takes("power", double, double, gives=DOUBLE),
-    by_arrow(pc.power),
+    by_numpy(_power),
     synonyms=("pow",),
     fallible=False,
 )

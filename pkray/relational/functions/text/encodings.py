@@ -23,8 +23,10 @@ from pkray.relational.functions.signatures import (
     binary,
     check_count,
     number,
+    parameter,
     takes,
     text,
+    text_or_bytes,
 )
 from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.text.text_function import plainly, text_function
@@ -100,7 +102,14 @@ def _hex(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("hex", arguments, 1, 1)
     if arguments[0].type.root in (*INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"):
         return takes("hex", bigint, gives=STRING)(arguments, dialect)
-    return takes("hex", binary, gives=STRING)(arguments, dialect)
+    return takes("hex", _digits, gives=STRING)(arguments, dialect)
+
+
+@parameter("a number, text or BYTES")
+def _digits(argument: Expression, dialect: Dialect) -> Expression | None:
+    """Take bytes; other scalars as the UTF-8 of what they are written as."""
+    taken = text_or_bytes.cast(argument, dialect)
+    return None if taken is None else cast_to(taken, BYTES)
 
 
 def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -113,8 +122,8 @@ def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 TEXT.add(
     "hex",
-    "hex(number BIGINT | text | bytes) -> STRING",
-    "Write an integer, or bytes, in hexadecimal digits.",
+    "hex(number BIGINT | value | bytes) -> STRING",
+    "Write an integer, or bytes, in hexadecimal digits; other values as the bytes of their text.",
     _hex,
     _hex_digits,
     fallible=False,

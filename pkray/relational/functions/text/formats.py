@@ -217,13 +217,17 @@ def _format_of(name: str, argument: Expression) -> Literal:
     return argument
 
 
+_AS_DECIMALS = {"STRING": (38, 18), "FLOAT": (14, 7), "DOUBLE": (30, 15)}
+
+
 def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("to_char", arguments, 2, 2)
     value, form = arguments[0], _format_of("to_char", arguments[1])
     if value.type.root in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"):
         return function.resolve("date_format", arguments, dialect)
-    if value.type.root in ("STRING", "FLOAT", "DOUBLE"):
-        value = cast_to(value, DataType("DECIMAL", precision=38, scale=18))
+    if value.type.root in _AS_DECIMALS:
+        precision, scale = _AS_DECIMALS[value.type.root]
+        value = cast_to(value, DataType("DECIMAL", precision=precision, scale=scale))
     digits = as_decimal(value, Dialect.FLINK)
     if digits is None:
         raise wrong_argument("to_char", 0, value, "a number or a time")

@@ -293,7 +293,11 @@ def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
         width = pc.if_else(pc.less(given, pa.scalar(0, pa.int64())), width, given)
     zero = pa.scalar(0, pa.int64())
     before = sliced(value, zero, pc.subtract(place, 1), rows)
-    after = sliced(value, pc.subtract(pc.add(place, width), 1), _FAR, rows)
+    end = pc.add(place, width)
+    start = pc.subtract(end, 1)
+    if value.type != pa.string():  # a negative one counts from the end
+        start = pc.if_else(pc.less(end, 0), pc.add(end, lengths_of(value)), start)
+    after = sliced(value, start, _FAR, rows)
     return pc.binary_join_element_wise(before, new, after, pa.scalar("", value.type))
 
 

@@ -16,13 +16,46 @@ from pkray.relational.functions.text.text_function import text_function
 from pkray.relational.functions.values import by_distinct
 from pkray.relational.plan.expressions import Call
 
-_URI = re.compile(
-    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):)?(?://(?P<authority>[^/?#]*))?"
-    r"(?P<path>[^?#]*)(?:\?(?P<query>[^#]*))?(?:#(?P<ref>.*))?",
+_ESCAPED = "%[0-9A-Fa-f]{2}"
+_OTHER = r"[^\x00-\x9f\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
+"""Beyond ASCII: all but controls and spaces."""
+_MARKS = r"A-Za-z0-9_\-!.~'()*"
+_REGISTERED = f"(?:[{_MARKS}$,;:@&=+]|{_ESCAPED}|{_OTHER})"
+_IN_PATH = f"(?:[{_MARKS}:@&=+$,;/]|{_ESCAPED}|{_OTHER})"
+_IN_QUERY = rf"(?:[{_MARKS};/?:@&=+$,\[\]]|{_ESCAPED}|{_OTHER})"
+_TAIL = rf"(?:\?(?P<query>{_IN_QUERY}*))?(?:#(?P<ref>{_IN_QUERY}*))?"
+_HIERARCHY = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?=/))?(?://(?P<authority>[^/?#]+|(?=[/?#])))?"
+    rf"(?P<path>(?!//){_IN_PATH}*){_TAIL}",
     re.S,
 )
-_AUTHORITY = re.compile(r"(?:(?P<user>[^@]*)@)?(?P<host>\[[^\]]*\]|[^:]*)(?::\d*)?")
-_FORBIDDEN = re.compile(r"[\x00-\x20\"<>\\^`{|}\x7f]|%(?![0-9A-Fa-f]{2})")
+_OPAQUE = re.compile(
+    rf"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?!/){_IN_QUERY}+(?:#(?P<ref>{_IN_QUERY}*))?", re.S
+)
+_WITH_SCHEME = re.compile("[^/?#]*:")
+_SERVER = re.compile(
+    rf"(?:(?P<user>(?:[{_MARKS};:&=+$,]|{_ESCAPED}|{_OTHER})*)@)?"
+    r"(?P<host>\[[0-9A-Fa-f:.]+(?:%[\w.~-]+)?\]|\d{1,3}(?:\.\d{1,3}){3}|"
+    r"(?:[A-Za-z0-9](?:[A-Za-z0-9\-]*[A-Za-z0-9])?\.)*[A-Za-z](?:[A-Za-z0-9\-]*[A-Za-z0-9])?\.?)"
+    r"(?::\d*)?"
+)
+_REGISTERED_NAME = re.compile(f"{_REGISTERED}+")
+
+
+def _parts_of(url: str) -> dict[str, str | None] | None:
+    """Take a URL apart as RFC 2396 has it; None where it is none."""
+    if _WITH_SCHEME.match(url) and (opaque := _OPAQUE.fullmatch(url)):
+        none = dict.fromkeys(("authority", "user", "host", "path", "query"))
+        return {**none, **opaque.groupdict()}
+    whole = _HIERARCHY.fullmatch(url)
+    if whole is None or (_WITH_SCHEME.match(url) and whole["scheme"] is None):
+        return None
+    authority = whole["authority"] or None
+    server = _SERVER.fullmatch(authority or "")
+    if authority and not server and not _REGISTERED_NAME.fullmatch(authority):
+        return None
+    inside = server.groupdict() if server else {"user": None, "host": None}
+    return {**whole.groupdict(), "authority": authority, **inside}
 
 
 def _encoded(value: str) -> str:
@@ -65,27 +98,25 @@ def _part(name: str, key: str | None, *, is_try: bool) -> Callable[[str], str | 
     """Give what finds a part of a URL."""
 
     def found(url: str) -> str | None:
-        whole = _URI.fullmatch(url)
-        if whole is None or _FORBIDDEN.search(url):
+        whole = _parts_of(url)
+        if whole is None:
             if is_try:
                 return None
             raise EvaluationError(
                 f"parse_url({url!r}): that is no URL; try_parse_url gives NULL for it",
                 function="parse_url",
             )
-        if name == "QUERY" and key is not None:
+        if key is not None:
+            if name != "QUERY":
+                return None
             pair = re.search(f"(?:^|&){re.escape(key)}=([^&]*)", whole["query"] or "")
             return pair[1] if pair else None
-        authority = _AUTHORITY.fullmatch(whole["authority"] or "")
-        inside = authority.groupdict() if authority else {"user": None, "host": None}
-        query = whole["query"]
-        opaque = whole["authority"] is None and not whole["path"].startswith("/")
-        path = None if opaque and whole["scheme"] else whole["path"]
+        query, path = whole["query"], whole["path"]
         parts = {
             "PROTOCOL": whole["scheme"],
             "AUTHORITY": whole["authority"],
-            "USERINFO": inside["user"],
-            "HOST": inside["host"] or None,
+            "USERINFO": whole["user"],
+            "HOST": whole["host"],
             "PATH": path,
             "QUERY": query,
             "REF": whole["ref"],

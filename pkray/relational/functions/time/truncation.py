@@ -10,7 +10,14 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import any_nullable
+from pkray.relational.functions.coercion import (
+    DATE,
+    TIMESTAMP_LTZ,
+    any_nullable,
+    cast_to,
+    is_null_literal,
+    untyped_null,
+)
 from pkray.relational.functions.function import NO_SPARK, Resolver, Value, typed_call
 from pkray.relational.functions.signatures import check_count, text, text_literal
 from pkray.relational.functions.time import calendar
@@ -47,6 +54,8 @@ def _cut(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         unit = _unit(name, arguments[0], dialect)
+        if is_null_literal(unit):
+            return cast_to(unit, TIMESTAMP_LTZ)
         spark = timestamp_ltz if name == "date_trunc" else timestamp
         wanted = spark if dialect is SPARK else time_or_date
         return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
@@ -55,10 +64,21 @@ def _cut(name: str) -> Resolver:
 
 
 def _unit(name: str, argument: Expression, dialect: Dialect) -> Expression:
-    """Take a constant unit, or in the spark dialect a column of them."""
-    if dialect is SPARK and name == "date_trunc" and not isinstance(argument, Literal):
-        return text.taken(name, (argument,), 0, dialect)
+    """Take a constant unit, or in the spark dialect a column of them; NULL for what is none."""
+    if dialect is SPARK and name == "date_trunc":
+        if not isinstance(argument, Literal):
+            return text.taken(name, (argument,), 0, dialect)
+        if _is_none(argument, (*MONTHS, *MICROS)):
+            return untyped_null()
     return text_literal(unit_of(name, argument))
+
+
+def _is_none(argument: Expression, units: Sequence[str]) -> bool:
+    """Whether a constant is NULL, or text that names none of some units."""
+    if not isinstance(argument, Literal):
+        return False
+    said = argument.value
+    return said is None or (isinstance(said, str) and calendar.unit_named(said) not in units)
 
 
 def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -67,6 +87,8 @@ def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if not isinstance(arguments[1], Literal) and arguments[1].type.root in STRINGS:
         day = date.taken("trunc", arguments, 0, dialect)
         return typed_call("date_trunc", arguments[1], day)
+    if dialect is SPARK and _is_none(arguments[1], (*MONTHS, "week")):
+        return cast_to(untyped_null(), DATE)
     unit = unit_of("trunc", arguments[1])
     if unit not in (*MONTHS, "week"):
         raise QueryError(

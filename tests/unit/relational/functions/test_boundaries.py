@@ -52,6 +52,23 @@ LTZ = pa.timestamp("us", "UTC")
         ("ceil(CAST(1.25 AS FLOAT), 1)", pa.decimal128(9, 1), Decimal("1.3")),
         ("ceil('1.25', 0)", pa.decimal128(21, 0), 2),
         ("percentile_disc(0.5) WITHIN GROUP (ORDER BY n)", pa.float64(), 1.0),
+        ("hex(true)", pa.string(), "74727565"),
+        ("hex(DATE '2020-01-01')", pa.string(), "323032302D30312D3031"),
+        ("bit_count(true)", pa.int32(), 1),
+        ("bit_count(n = 2)", pa.int32(), 0),
+        ("nullifzero('-0')", pa.string(), None),
+        ("nullifzero('7')", pa.string(), "7"),
+        ("overlay(X'616263' PLACING X'64' FROM -2)", pa.binary(), b"dc"),
+        ("overlay('abc' PLACING 'x' FROM -2)", pa.string(), "xabc"),
+        ("isnan(power(n, double('NaN')))", pa.bool_(), True),
+        ("isnan(power(-1, double('-Infinity')))", pa.bool_(), True),
+        ("power(double('NaN'), 0)", pa.float64(), 1.0),
+        ("parse_url('http://a_b/', 'HOST')", pa.string(), None),
+        ("parse_url('http://[::1]:80/x', 'HOST')", pa.string(), "[::1]"),
+        ("parse_url('http://h?x=1', 'PATH', 'x')", pa.string(), None),
+        ("date_trunc('bad', timestamp_seconds(n))", LTZ, None),
+        ("date_trunc(NULL, timestamp_seconds(n))", LTZ, None),
+        ("trunc(DATE '2020-02-02', 'hour')", pa.date32(), None),
     ],
 )
 def test_an_answer_has_the_type_and_value_of_spark(
@@ -72,11 +89,27 @@ def test_an_answer_has_the_type_and_value_of_spark(
         f"timestamp_seconds({LEAST})",
         f"timestamp_millis({LEAST})",
         "next_day(date'2020-01-01', 'a')",
+        "nullifzero('')",
+        "to_char(1e20D, '999')",
+        "to_char(float('1e8'), '999')",
+        "parse_url('a=b:c,d', 'HOST')",
+        "parse_url('a:', 'HOST')",
+        "parse_url('http://h/[', 'PATH')",
+        "parse_url('//', 'HOST')",
     ],
 )
 def test_what_spark_refuses_is_refused(expression: str) -> None:
     with pytest.raises(EvaluationError):
         query(f"SELECT {expression} AS v FROM t", t=ROW).to_arrow()
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["bit_count('1')", "bit_count(1.5)", "nullifzero(true)", "nullifzero(timestamp_seconds(n))"],
+)
+def test_types_that_spark_does_not_take_are_refused(expression: str) -> None:
+    with pytest.raises(QueryError, match="it takes"):
+        query(f"SELECT {expression} AS v FROM t", t=ROW)
 
 
 @pytest.mark.parametrize("months", ["178956970 * 12", "2147483647", "-2147483648"])

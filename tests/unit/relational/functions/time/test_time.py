@@ -226,9 +226,9 @@ def test_times_before_1970_are_cut_downwards(
 def test_trunc_gives_a_date() -> None:
     assert values(resolved("trunc", X, text("MON")), x=[date(2024, 2, 29)]) == [date(2024, 2, 1)]
     with pytest.raises(QueryError, match="not to hour"):
-        resolved("trunc", X, text("hour"))
+        resolved("trunc", X, text("hour"), dialect=Dialect.FLINK)
     with pytest.raises(QueryError, match="no unit 'fortnight'"):
-        resolved("date_trunc", text("fortnight"), TS)
+        resolved("date_trunc", text("fortnight"), TS, dialect=Dialect.FLINK)
 
 
 @pytest.mark.parametrize(
