@@ -288,4 +288,26 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Wake(),
         ],
     ),
+    "a savepoint is not made of a result that is ahead of its checkpoint": (
+        Setting(
+            Plan("totals"),
+            layout="parted",
+            producers=("none", "none"),
+            shown="none",
+            spread="dynamic",
+            form="insert",
+            checkpoint_epochs=2,
+            apart=True,
+        ),
+        [
+            Begin("main", Plan("totals")),
+            Write("d.a", ((3, 0, 0, 1), (0, 1, 4, 1), (3, 1, 8, 0))),
+            Faulted(
+                Write("d.a", ((4, 1, 6, 1), (0, 2, 3, 1)), ((3, 1, 8, 0), (3, 0, 0, 1))),
+                Fault("kill", 19),
+            ),
+            Faulted(Savepoint("main", "s1"), Fault("kill", 5)),
+            GoBack("main", "s1"),
+        ],
+    ),
 }

@@ -491,32 +491,35 @@ class StoredLog(QueryLog):
         epochs = range(first, min(each.epoch for each in checkpoints) + 1)
         self._store.delete([self._epoch_path(number) for number in epochs])
 
-    def name_newest(self, name: str, held: str) -> Checkpoint:
+    def name_newest(self, newest: Checkpoint, name: str, held: str) -> None:
         """Keep the newest checkpoint under a name.
 
         Args:
+            newest: it, as it was read.
             held: names the tags and consumers that keep what it needs.
 
         Raises:
             QueryExistsError: there is a savepoint of this name.
-            QueryNotFoundError: there is no checkpoint yet.
+            QueryFencedError: another one is the newest by now.
         """
-        while True:
-            numbers = self._checkpoints()
-            newest = self._checkpoint(numbers[-1]) if numbers else NOTHING_YET
-            if newest.epoch < 0:
-                raise QueryNotFoundError(
-                    f"the query in {self._store.url!r} has ended no epoch yet: there is nothing to "
-                    "keep"
-                )
-            named = msgspec.structs.replace(newest, held=held)
-            if not self._create(_savepoint_path(name), named, by=newest.incarnation):
-                raise QueryExistsError(
-                    f"a savepoint {name!r} is there already: give another name", name=name
-                )
-            if self._store.exists(self._checkpoint_path(numbers[-1])):
-                return named
+        number = self._checkpoints()[-1]
+        if self._checkpoint(number) != newest:
+            raise self._gone_on(name)
+        named = msgspec.structs.replace(newest, held=held)
+        if not self._create(_savepoint_path(name), named, by=newest.incarnation):
+            raise QueryExistsError(
+                f"a savepoint {name!r} is there already: give another name", name=name
+            )
+        if not self._store.exists(self._checkpoint_path(number)):
             self._store.delete(_savepoint_path(name))  # its files may be gone with it
+            raise self._gone_on(name)
+
+    def _gone_on(self, name: str) -> QueryFencedError:
+        return QueryFencedError(
+            f"the query in {self._store.url!r} went on in another process while savepoint {name!r} "
+            "was made: make it again",
+            name=name,
+        )
 
     def savepoint(self, name: str) -> Checkpoint:
         """Read a savepoint.

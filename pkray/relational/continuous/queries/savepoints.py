@@ -105,18 +105,27 @@ def make(
     Feeds(scans_of(roots)).hold(held, newest.positions)
     for table in results:
         table.tags.create(held)
-    saved = log.name_newest(name, held)
+    try:
+        _check_not_ahead(definition, newest, results)
+        log.name_newest(newest, name, held)
+    except QueryFencedError:
+        forget_holds(held, results, roots)
+        raise
+
+
+def _check_not_ahead(definition: Definition, newest: Checkpoint, results: Sequence[Table]) -> None:
+    """Check that no result, and so no tag of one, has epochs after a checkpoint.
+
+    Raises:
+        QueryFencedError: one has.
+    """
     for table in results:
         made = ResultHistory(table).newest_of(definition.name)
-        tagged = commit_of(table.tags.get(held).snapshot)
-        mine = (each for each in (made, tagged) if each and each.query == definition.name)
-        ahead = [each.committed.epoch for each in mine]
-        if saved.epoch != newest.epoch or max(ahead, default=0) > saved.epoch:
-            log.delete_savepoint(name)
-            forget_holds(held, results, roots)
+        if made is not None and made.committed.epoch > newest.epoch:
             raise QueryFencedError(
-                f"query {definition.name} went on in another process while savepoint {name!r} was "
-                "made: make it again",
+                f"{table.name} has epoch {made.committed.epoch} of query {definition.name}, whose "
+                f"newest checkpoint is of epoch {newest.epoch}: the query goes on in another "
+                "process, or was killed; let it go on, stop it, and make the savepoint again",
                 query=definition.name,
             )
 
