@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.errors import EvaluationError
 from pkray.relational.cancellation import checkpoint
 from pkray.relational.functions.outputs import OversizedError, check_batch
-from pkray.relational.plan.expressions import Call, Case, Cast, Expression, Literal
+from pkray.relational.plan.expressions import Call, Case, Cast, Chain, Expression, Literal
 from pkray.relational.plan.fields import Fields
 from pkray.relational.programs import Program, as_array_of
 from pkray.rows.python_values import row_text
@@ -127,7 +127,7 @@ def fold(expression: Expression) -> Expression:
 
 
 def _folded(expression: Expression) -> Expression:
-    if not isinstance(expression, Call | Case | Cast):
+    if not isinstance(expression, Call | Case | Cast | Chain):
         return expression
     if not all(isinstance(operand, Literal) for operand in expression.operands()):
         return expression

@@ -35,6 +35,7 @@ from pkray.relational.plan.expressions import (
     Call,
     Case,
     Cast,
+    Chain,
     ColumnRef,
     Expression,
     Lambda,
@@ -90,6 +91,9 @@ class Numbers:
             return (*kind, expression.parameters, parts)
         if isinstance(expression, Case):
             return (*kind, parts)
+        if isinstance(expression, Chain):
+            links = tuple((link.function, link.type, link.left) for link in expression.links)
+            return (*kind, links, parts)
         if isinstance(expression, Call) and function.function(expression.function).deterministic:
             return (*kind, expression.function, parts)
         return (*kind, id(expression))
@@ -309,6 +313,10 @@ def can_fail(expression: Expression) -> bool:
         return True
     if isinstance(expression, Cast) and cast_can_fail(expression):
         return True
+    if isinstance(expression, Chain):
+        calls = expression.calls()
+        if any((cast and can_fail(cast)) or can_fail(call) for cast, call in calls):
+            return True
     return any(can_fail(operand) for operand in expression.operands())
 
 
@@ -326,7 +334,7 @@ def _is_constant(expression: Expression) -> bool:
         if any(isinstance(each, Lambda) for each in expression.arguments):
             return False
         return function.function(expression.function).deterministic
-    return isinstance(expression, Cast)
+    return isinstance(expression, Cast | Chain)
 
 
 def _kernel(expression: Expression) -> Callable[[list[Value], int], Value]:
@@ -342,9 +350,25 @@ def _kernel(expression: Expression) -> Callable[[list[Value], int], Value]:
         return bounded
     if isinstance(expression, Cast):
         return cast_kernel(expression)
+    if isinstance(expression, Chain):
+        return _chain_kernel(expression)
     assert isinstance(expression, UdfCall), expression
     udf = expression.udf
     return lambda values, rows: udf.evaluate(values, rows)
+
+
+def _chain_kernel(chain: Chain) -> Callable[[list[Value], int], Value]:
+    """Compute a chain from left to right, with no more than the value so far in memory."""
+    steps = [(_kernel(cast) if cast else None, _kernel(call)) for cast, call in chain.calls()]
+
+    def compute(values: list[Value], rows: int) -> Value:
+        found = values[0]
+        for (cast, call), operand in zip(steps, values[1:], strict=True):
+            found = cast([found], rows) if cast else found
+            found = call([found, operand], rows)
+        return found
+
+    return compute
 
 
 def _of_slots(compute: Callable[[list[Value], int], Value], operands: list[int]) -> Compute:

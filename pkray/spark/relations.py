@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -20,6 +20,7 @@ from pkray.relational.compiled import compile_expression
 from pkray.relational.plan.expressions import (
     TRUE,
     Call,
+    Chain,
     Expression,
     Literal,
     UdfCall,
@@ -187,9 +188,12 @@ def _rows_of_table(
     return merged if chosen is None else chosen.union(merged)
 
 
-def _kernel(shape: Call | UdfCall) -> Any:
+_Shape: TypeAlias = "Call | Chain | UdfCall"
+
+
+def _kernel(shape: _Shape) -> Any:
     """Make the Python function over Arrow batches by which Spark computes one call."""
-    places = [each for each in shape.arguments if not isinstance(each, Literal)]
+    places = [each for each in shape.operands() if not isinstance(each, Literal)]
     fields = Fields(tuple(Field(_name(each), each.type) for each in places))
     result = spark_schema(pa.schema([pa.field("r", shape.type.arrow)]))["r"].dataType
 
@@ -199,7 +203,7 @@ def _kernel(shape: Call | UdfCall) -> Any:
     return arrow_udf(compute, returnType=result)
 
 
-def _computed(shape: Call | UdfCall, fields: Fields, arrays: Sequence[pa.Array]) -> pa.Array:
+def _computed(shape: _Shape, fields: Fields, arrays: Sequence[pa.Array]) -> pa.Array:
     columns = [array.cast(field.type.arrow) for array, field in zip(arrays, fields, strict=True)]
     batch = pa.RecordBatch.from_arrays(columns, schema=fields.arrow)
     value = _compiled(shape, fields).evaluate(batch)

@@ -15,6 +15,7 @@ from pkray.relational.api.syntax import Inner, Text, UserCall
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.sql.chains import applied
 from pkray.relational.sql.dialects import PkraySpark
 from pkray.schema.types import DataType
 
@@ -300,7 +301,7 @@ class Column:
 
     def _with(self, kind: type[exp.Expr], other: object) -> Column:
         left, right = syntax.wrapped(self.tree.copy()), syntax.wrapped(_operand(other))
-        return Column(kind(this=left, expression=right))
+        return Column(applied(kind, left, right))
 
     def _joined(self, kind: type[exp.Connector], other: object) -> Column:
         """Join by AND or OR, as a tree whose depth is that of a few."""

@@ -12,6 +12,7 @@ import numpy as np
 from sqlglot import exp
 
 from pkray.errors import QueryError
+from pkray.relational.sql.chains import OperatorChain
 from pkray.schema.types import DataType
 
 ORIGIN = "relation"
@@ -75,7 +76,7 @@ def call(name: str, *arguments: exp.Expr) -> exp.Anonymous:
 
 def wrapped(value: exp.Expr) -> exp.Expr:
     """Put an operand in parentheses where operators beside it could divide it."""
-    compound = isinstance(value, exp.Binary | exp.Unary | exp.Predicate | Text)
+    compound = isinstance(value, exp.Binary | exp.Unary | exp.Predicate | OperatorChain | Text)
     return exp.Paren(this=value) if compound and not isinstance(value, _ATOMS) else value
 
 

@@ -8,6 +8,7 @@ from pkray.relational.functions.function import function
 from pkray.relational.plan.expressions import (
     Call,
     Case,
+    Chain,
     ColumnRef,
     Expression,
     Lambda,
@@ -150,4 +151,4 @@ def _joined(name: str, conditions: list[Expression]) -> Expression:
 
 def is_cheap(expression: Expression) -> bool:
     """Whether it may be computed twice: a column, a constant, a cast of one."""
-    return not any(isinstance(part, Call | Case | UdfCall) for part in expression.walk())
+    return not any(isinstance(part, Call | Case | Chain | UdfCall) for part in expression.walk())

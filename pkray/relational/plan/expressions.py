@@ -165,6 +165,56 @@ class UdfCall(Expression):
 
 
 @dataclass(frozen=True)
+class Link:
+    """One step of a Chain.
+
+    Attributes:
+        function: the canonical name of a function of two numbers.
+        type: what it gives.
+        left: the type that the value so far is cast to before.
+        operand: the second number.
+    """
+
+    function: str
+    type: DataType
+    left: DataType
+    operand: Expression
+
+
+@dataclass(frozen=True)
+class Chain(Expression):
+    """Operators of numbers one after the other, from left to right: ``a + 1 - b * c …``.
+
+    It means the same as Calls in each other, and is flat: so that thousands of operators are no
+    thousands of levels for what walks expressions.
+    """
+
+    first: Expression
+    links: tuple[Link, ...]
+
+    def operands(self) -> tuple[Expression, ...]:
+        return (self.first, *(link.operand for link in self.links))
+
+    def with_operands(self, operands: tuple[Expression, ...]) -> Expression:
+        pairs = zip(self.links, operands[1:], strict=True)
+        links = tuple(replace(link, operand=operand) for link, operand in pairs)
+        return replace(self, first=operands[0], links=links)
+
+    def calls(self) -> tuple[tuple[Cast | None, Call], ...]:
+        """List what each step does: the cast of the value so far, if its type changes, and the
+        call; their first operand, of no name, stands for that value.
+        """
+        before = (self.first.type, *(link.type for link in self.links))
+        return tuple(
+            (
+                None if link.left == kind else Cast(link.left, ColumnRef(kind, "")),
+                Call(link.type, link.function, (ColumnRef(link.left, ""), link.operand)),
+            )
+            for kind, link in zip(before, self.links, strict=False)
+        )
+
+
+@dataclass(frozen=True)
 class AggregateCall:
     """One value a group. Arguments are columns of the node's input.
 

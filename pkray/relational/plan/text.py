@@ -22,9 +22,11 @@ from pkray.relational.plan.expressions import (
     Call,
     Case,
     Cast,
+    Chain,
     ColumnRef,
     Expression,
     Lambda,
+    Link,
     Literal,
     UdfCall,
 )
@@ -117,6 +119,8 @@ def _write(value: Expression, types: bool) -> str:
         case UdfCall():
             arguments = ", ".join(_write(each, types) for each in value.arguments)
             return _typed(f"UDF {_name(value.udf.name)}({arguments})", value, types)
+        case Chain():
+            return _chain(value, types)
         case Call():
             return _typed(_call(value, types), value, types)
     raise AssertionError(value)
@@ -131,6 +135,15 @@ def _call(value: Call, types: bool) -> str:
     if value.function == "not" and len(written) == 1:
         return f"(NOT {written[0]})"
     return f"{value.function}({', '.join(written)})"
+
+
+def _chain(value: Chain, types: bool) -> str:
+    parts = [_write(value.first, types)]
+    for cast, call in value.calls():
+        kind = f"AS {call.arguments[0].type}, " if cast and types else ""
+        operand = _write(call.arguments[1], types)
+        parts.append(_typed(f"{call.function}({kind}{operand})", call, types))
+    return f"CHAIN({', '.join(parts)})"
 
 
 def _typed(text: str, value: Expression, types: bool) -> str:
@@ -347,6 +360,8 @@ class _Reader:
                 return self._cast(_ON_ERROR[token.text])
             case "LAMBDA":
                 return self._lambda()
+            case "CHAIN" if self.peek().text == "(":
+                return self._chain()
             case "UDF":
                 return self._udf()
         if self.peek().text == "(":
@@ -456,6 +471,28 @@ class _Reader:
         self.columns = before
         self.expect(")")
         return Lambda(body.type, tuple(parameters), body)
+
+    def _chain(self) -> Expression:
+        self.expect("(")
+        first = self.value()
+        links: list[Link] = []
+        while self.accept(","):
+            token = self.take()
+            if not is_known(token.text):
+                raise self.error(f"no function is called {token.text!r}", token.start)
+            self.expect("(")
+            left = links[-1].type if links else first.type
+            if self.accept("AS"):
+                left = self._type()
+                self.expect(",")
+            operand = self.value()
+            self.expect(")")
+            call = self._typed(token.text, (ColumnRef(left, ""), operand))
+            links.append(Link(token.text, call.type, left, operand))
+        self.expect(")")
+        if not links:
+            raise self.error("a chain has a step at least")
+        return Chain(links[-1].type, first, tuple(links))
 
     def _udf(self) -> Expression:
         token = self.take()

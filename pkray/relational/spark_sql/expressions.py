@@ -10,6 +10,7 @@ from pkray.relational.plan.expressions import (
     Call,
     Case,
     Cast,
+    Chain,
     ColumnRef,
     Expression,
     Lambda,
@@ -30,7 +31,7 @@ class ExpressionWriter:
     """
 
     prefix: str = "pkray"
-    kernels: dict[str, Call | UdfCall] = field(default_factory=dict)
+    kernels: dict[str, Call | Chain | UdfCall] = field(default_factory=dict)
 
     def expression(self, value: Expression) -> str:
         """Write one expression."""
@@ -51,7 +52,7 @@ class ExpressionWriter:
                 names = ", ".join(quoted(name) for name in value.parameters)
                 names = f"({names})" if len(value.parameters) > 1 else names
                 return f"{names} -> {self.expression(value.body)}"
-            case UdfCall():
+            case UdfCall() | Chain():  # Spark exhausts its stack in what is as deep
                 return self._kernel(value)
             case Call():
                 return self._call(value)
@@ -69,13 +70,13 @@ class ExpressionWriter:
         except NotImplementedError:
             return self._kernel(value)
 
-    def _kernel(self, value: Call | UdfCall) -> str:
+    def _kernel(self, value: Call | Chain | UdfCall) -> str:
         return self.in_python(
             value,
-            [self.expression(each) for each in value.arguments if not isinstance(each, Literal)],
+            [self.expression(each) for each in value.operands() if not isinstance(each, Literal)],
         )
 
-    def in_python(self, value: Call | UdfCall, arguments: Sequence[str]) -> str:
+    def in_python(self, value: Call | Chain | UdfCall, arguments: Sequence[str]) -> str:
         """Write a call that runs in Python.
 
         Args:
@@ -83,10 +84,10 @@ class ExpressionWriter:
         """
         places = tuple(
             each if isinstance(each, Literal) else ColumnRef(each.type, f"arg{index}")
-            for index, each in enumerate(value.arguments)
+            for index, each in enumerate(value.operands())
         )
         shape = value.with_operands(places)
-        assert isinstance(shape, Call | UdfCall)
+        assert isinstance(shape, Call | Chain | UdfCall)
         known = [name for name, each in self.kernels.items() if each == shape]
         name = known[0] if known else f"{self.prefix}_function_{len(self.kernels)}"
         self.kernels[name] = shape

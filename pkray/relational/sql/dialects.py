@@ -20,6 +20,7 @@ from sqlglot.tokenizer_core import TokenType
 from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.sql import regressions
+from pkray.relational.sql.chains import OperatorChain, chain_text
 from pkray.relational.sql.hints import read_hint
 from pkray.scan.bounded_parser import BoundedParser
 
@@ -305,6 +306,7 @@ class _Generator(SparkGenerator):
             node.expression,
         ),
         UnsignedShift: lambda self, node: self.sql(node, "this"),
+        OperatorChain: lambda self, node: chain_text(node, self.sql),
         TableArgument: lambda self, node: (
             f"TABLE {self.sql(node, 'this')}"
             + (

@@ -11,6 +11,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.sql.chains import flattened
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.hints import MISPLACED_HINT
 from pkray.relational.sql.places import position
@@ -129,7 +130,7 @@ def parse_tokens(tokens: list[Token], text: str, dialect: Dialect, shift: int = 
         raise QueryError("the text holds no statement")
     if shift:
         _shift(tree, shift)
-    tree = _balanced(tree)
+    tree = flattened(tree)
     check_depth(tree)
     return tree
 
@@ -209,37 +210,3 @@ def _unfinished(text: str) -> tuple[int, int]:
         place = end + len(closing[opening])
     before = text[:place]
     return before.count("\n") + 1, place - (before.rfind("\n") + 1) + 1
-
-
-def _balanced(tree: exp.Expr) -> exp.Expr:
-    """Make a long chain of AND, OR or ``||`` a flat tree, so that its depth is that of a few."""
-    chains = [
-        node
-        for node in tree.find_all(exp.And, exp.Or, exp.DPipe)
-        if isinstance(node.this, type(node)) and not isinstance(node.parent, type(node))
-    ]
-    for chain in chains:
-        terms = _terms(chain)
-        if len(terms) > 8:
-            flat = _joined(terms, type(chain))
-            if chain is tree:
-                tree = flat
-            else:
-                chain.replace(flat)
-    return tree
-
-
-def _terms(chain: exp.Binary) -> list[exp.Expr]:
-    terms: list[exp.Expr] = []
-    node: exp.Expr = chain
-    while isinstance(node, type(chain)):
-        terms.append(cast("exp.Expr", node.expression))
-        node = cast("exp.Expr", node.this)
-    return [node, *reversed(terms)]
-
-
-def _joined(terms: list[exp.Expr], kind: type[exp.Expr]) -> exp.Expr:
-    if len(terms) == 1:
-        return terms[0]
-    half = len(terms) // 2
-    return kind(this=_joined(terms[:half], kind), expression=_joined(terms[half:], kind))

@@ -8,12 +8,22 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import BOOLEAN, any_nullable, is_untyped_null
-from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.relational.functions.coercion import BOOLEAN, NUMBERS, any_nullable, is_untyped_null
+from pkray.relational.plan.expressions import (
+    Call,
+    Cast,
+    Chain,
+    ColumnRef,
+    Expression,
+    Link,
+    Literal,
+)
+from pkray.relational.sql.chains import OPERATORS as OPERATORS_OF_CHAINS
+from pkray.relational.sql.chains import OperatorChain
 from pkray.relational.sql.dialects import UnsignedShift
 from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.atoms import number_literal
-from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
+from pkray.relational.sql.expressions.base import MAX_DEPTH, BaseBinder, Handler, excerpt
 from pkray.relational.sql.expressions.intervals import Interval
 from pkray.schema.types import DataType
 
@@ -82,7 +92,10 @@ def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Ex
         return _tuples(binder, name, left, right)
     if isinstance(right, exp.Any | exp.All):
         return _quantified(binder, lambda each: binary(binder, name, left, each), right)
-    one, other = binder.operand(left), binder.operand(right)
+    return _combined(binder, name, binder.operand(left), binder.operand(right))
+
+
+def _combined(binder: BaseBinder, name: str, one: Expression, other: Expression) -> Expression:
     if isinstance(one, Interval) or isinstance(other, Interval):
         return _with_interval(binder, name, one, other)
     if name == "subtract" and binder.dialect is Dialect.SPARK:
@@ -90,6 +103,46 @@ def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Ex
         if between is not None:
             return between
     return binder.resolve(name, (one, other))
+
+
+def _chain(binder: BaseBinder, node: exp.Expr) -> Expression:
+    """Bind a chain from left to right; what is no step of numbers is a level of its own."""
+    value, links, levels = binder.operand(node.this), list[Link](), 0
+    for step in node.expressions:
+        name, operand = BINARY[OPERATORS_OF_CHAINS[step.name]], binder.operand(step.expression)
+        link = _link(binder, name, links[-1].type if links else value.type, operand)
+        if link is not None and not isinstance(value, Literal):
+            links.append(link)
+            continue
+        value, links = _combined(binder, name, _linked(value, links), operand), []
+        levels += 1
+        if levels > MAX_DEPTH:
+            raise QueryError(
+                f"more than {MAX_DEPTH} operators of what are no numbers stand in a row: compute "
+                "parts of it in WITH clauses"
+            )
+    return _linked(value, links)
+
+
+def _linked(first: Expression, links: list[Link]) -> Expression:
+    return Chain(links[-1].type, first, tuple(links)) if links else first
+
+
+def _link(binder: BaseBinder, name: str, kind: DataType, operand: Expression) -> Link | None:
+    """Find the step that applies an operator to a value of a type."""
+    if (
+        kind.root not in NUMBERS
+        or isinstance(operand, Interval)
+        or operand.type.root not in NUMBERS
+    ):
+        return None
+    so_far = ColumnRef(kind, "")
+    call = binder.resolve(name, (so_far, operand))
+    if not isinstance(call, Call) or len(call.arguments) != 2:
+        return None
+    left, right = call.arguments
+    plain = left == so_far or left == Cast(left.type, so_far)
+    return Link(call.function, call.type, left.type, right) if plain else None
 
 
 def _with_interval(
@@ -268,6 +321,7 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
 
 
 OPERATORS: dict[type[exp.Expr], Handler] = {
+    OperatorChain: _chain,
     exp.Paren: _paren,
     exp.Neg: _negative,
     exp.And: _and,
