@@ -7,7 +7,8 @@
 
 - **batch** (``batches``): one column after another brought to whole arrays, batches and tables.
 - **code, rank** (``keys``): equality and order as numbers. NULLs are equal, NaNs are equal and the
-  greatest, zeros are one value; lists, structs and maps go by their parts.
+  greatest; lists, structs and maps go by their parts, maps in any order of their entries. Ranks
+  take -0.0 for 0.0; codes do not, unless ``one_zero`` makes them one.
 - **dense** (``dense``): whole numbers that lie close together, as places in an array.
 - **sort key** (``sort_key``): a column, its direction, and where its NULLs stand.
 """

@@ -1,7 +1,8 @@
 """Keys as numbers: which rows are of one group, and which comes before which.
 
 - **comparable**: a column as one that Arrow's hash tables compare as plans mean it: floats by their
-  bits, with all NaNs alike; nested values by numbers that are equal where the values are.
+  bits, with all NaNs alike; nested values by numbers that are equal where the values are. The
+  order of a map's entries does not count.
 - **codes**: a number a row, from 0, the same for rows with equal keys; NULLs are equal.
 - **ranks**: integers a row that sort as a column does.
 """
@@ -55,11 +56,32 @@ def _numbers(array: pa.Array) -> pa.Array:
     starts, lengths, children = list_parts(array)
     inside = codes(children, len(children[0])).of_row
     rows = inside[spread(starts, lengths)]
+    if len(children) > 1:
+        rows = rows[argsort([np.repeat(np.arange(len(array)), lengths), rows], len(rows))]
     offsets = np.concatenate(([0], np.cumsum(lengths * 8)))
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(rows.astype(np.int64))]
     packed = pa.Array.from_buffers(pa.large_binary(), len(array), buffers)
     numbers = packed.dictionary_encode().indices
     return pc.if_else(array.is_null(), pa.scalar(None, numbers.type), numbers)
+
+
+def one_zero(array: pa.Array) -> pa.Array:
+    """Make -0.0 the 0.0 that it is equal to, also inside lists, maps and structs."""
+    kind = array.type
+    if pa.types.is_floating(kind):
+        return pc.add(array, pa.scalar(0, kind))
+    if pa.types.is_struct(kind):
+        parts = [one_zero(array.field(i)) for i in range(kind.num_fields)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=array.is_null())
+    if not pa.types.is_nested(kind):
+        return array
+    if pa.types.is_map(kind):
+        parts = [one_zero(array.keys), one_zero(array.items)]
+        inside = pa.StructArray.from_arrays(parts, fields=[kind.key_field, kind.item_field])
+    else:
+        inside = one_zero(array.values)
+    buffers = array.buffers()[:2]
+    return pa.Array.from_buffers(kind, len(array), buffers, -1, array.offset, [inside])
 
 
 def list_parts(array: pa.Array) -> tuple[np.ndarray, np.ndarray, list[pa.Array]]:
@@ -116,6 +138,11 @@ def codes(columns: Sequence[Column], rows: int, *, in_order: bool = True) -> Cod
             packed = pa.array(result * distinct + numbers).dictionary_encode()
             result, count = np.asarray(packed.indices).astype(np.int64), len(packed.dictionary)
     return Codes(result, count)
+
+
+def value_codes(column: Column) -> np.ndarray:
+    """Number the values of a column: int64, one a row, the same for equal values and for NULLs."""
+    return _codes(column)[0]
 
 
 def _paired(pairs: np.ndarray, possible: int) -> tuple[np.ndarray, int]:

@@ -7,8 +7,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import value_codes
 from pkray.lsm.keys.list_parts import list_parts
-from pkray.lsm.keys.value_codes import codes
 
 Flags = npt.NDArray[np.bool_]
 
@@ -66,7 +66,7 @@ def _equal_entries(one: pa.Array, other: pa.Array) -> Flags:
     """Compare maps with as many entries each, brought into one order."""
     lengths, mine = list_parts(one)
     theirs = list_parts(other)[1]
-    keys = codes(pa.concat_arrays([mine.field("key"), theirs.field("key")]))
+    keys = value_codes(pa.concat_arrays([mine.field("key"), theirs.field("key")]))
     my_keys, their_keys = np.split(keys, 2)
     place = np.repeat(np.arange(len(lengths)), lengths)
     my_order, their_order = np.lexsort((my_keys, place)), np.lexsort((their_keys, place))

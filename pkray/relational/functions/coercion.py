@@ -8,7 +8,7 @@ from decimal import Context, Decimal, InvalidOperation
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.expressions import Cast, Expression, Lambda, Literal
+from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataField, DataType
 
 BOOLEAN = DataType("BOOLEAN")
@@ -56,6 +56,18 @@ def is_null_literal(expression: Expression) -> bool:
 def has_order(kind: DataType) -> bool:
     """Whether values of a type can be sorted: all but MAPs, and what has them inside."""
     return kind.root != "MAP" and all(map(has_order, kind.parts))
+
+
+def with_one_zero(value: Expression) -> Expression:
+    """Make -0.0 the 0.0 that it is equal to, also inside ARRAYs, MAPs and ROWs."""
+    done = isinstance(value, Call) and value.function == "normalize_zero"
+    if done or not _holds_floats(value.type):
+        return value
+    return Call(value.type, "normalize_zero", (value,))
+
+
+def _holds_floats(kind: DataType) -> bool:
+    return kind.root in FLOATS or any(map(_holds_floats, kind.parts))
 
 
 def any_nullable(expressions: Sequence[Expression]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.keys import codes, dense_ranks
+from pkray.columns.keys import codes, dense_ranks, one_zero
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
@@ -46,7 +46,7 @@ def _pair(
     check_count(name, arguments, 2, 2)
     left, right = _fitted(arguments[0], arguments[1]), _fitted(arguments[1], arguments[0])
     left, right = coerced((left, right), dialect, "compared values")
-    if left.type.root == "MAP" or not (name in _EQUALITIES or has_order(left.type)):
+    if not (name in _EQUALITIES or has_order(left.type)):
         raise UnsupportedError(f"{left.type} values cannot be compared by {name}")
     return left, right
 
@@ -117,12 +117,12 @@ def equal_values(left: Value, right: Value) -> Value:
 
 
 def _nested_equal(left: Value, right: Value) -> Value:
-    """Compare arrays and rows, NULLs inside being equal."""
+    """Compare arrays, maps and rows; NULLs inside are equal, and 0.0 and -0.0."""
     if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
         return _nested_equal(as_array(left, 1), right)[0]
     rows = len(right) if isinstance(left, pa.Scalar) else len(left)
     one, other = as_array(left, rows), as_array(right, rows)
-    numbers = codes([pa.concat_arrays([one, other])], 2 * rows).of_row
+    numbers = codes([one_zero(pa.concat_arrays([one, other]))], 2 * rows).of_row
     missing = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
     return pa.array(numbers[:rows] == numbers[rows:], mask=missing)
 
@@ -188,6 +188,17 @@ def operator(symbol: str) -> Callable[[Call, Sequence[str]], str]:
     return lambda call, arguments: f"({f' {symbol} '.join(arguments)})"
 
 
+def _equality(symbol: str) -> Callable[[Call, Sequence[str]], str]:
+    """Make the Spark SQL of an equality; Spark compares no MAPs."""
+
+    def spark(call: Call, arguments: Sequence[str]) -> str:
+        if not has_order(call.arguments[0].type):
+            raise NotImplementedError
+        return operator(symbol)(call, arguments)
+
+    return spark
+
+
 _OTHERWISE = {"=": ("==",), "<>": ("!=",)}
 for _name, _symbol, _word in (
     ("equal", "=", "are equal"),
@@ -203,7 +214,7 @@ for _name, _symbol, _word in (
         f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
         _compares(_name),
         _compare,
-        spark=operator(_symbol),
+        spark=_equality(_symbol),
         synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
         fallible=False,
     )
@@ -214,7 +225,7 @@ COMPARISON.add(
     "Tell whether two values are equal or both NULL.",
     _compares("not_distinct", distinct=True),
     _not_distinct,
-    spark=operator("<=>"),
+    spark=_equality("<=>"),
     synonyms=("<=>", "equal_null"),
     fallible=False,
 )
@@ -328,13 +339,19 @@ def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
+def _spark_in(call: Call, arguments: Sequence[str]) -> str:
+    if not has_order(call.arguments[0].type):
+        raise NotImplementedError
+    return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
+
+
 COMPARISON.add(
     "in",
     "value IN (value, …) -> BOOLEAN",
     "Tell whether a value is one of others.",
     _resolve_in,
     _in,
-    spark=lambda call, arguments: f"({arguments[0]} IN ({', '.join(arguments[1:])}))",
+    spark=_spark_in,
     fallible=False,
 )
 

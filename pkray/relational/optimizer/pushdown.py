@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import TypeAlias
 
+from pkray.relational.functions.coercion import with_one_zero
 from pkray.relational.optimizer.expressions import (
     factored,
     implied,
@@ -43,8 +44,6 @@ from pkray.relational.plan.nodes import (
 )
 
 Conditions: TypeAlias = tuple[Expression, ...]
-
-_FLOATS = ("FLOAT", "DOUBLE")
 
 
 def push_down(plan: Node) -> Node:
@@ -290,8 +289,10 @@ def _with_keys(
     node: Join, pairs: Sequence[tuple[Expression, Expression]], names: dict[str, str]
 ) -> Node:
     """Add keys to a join; what is no column is computed below it and taken out above it."""
-    left, left_keys = _with_columns(node.left, [_key(one) for one, _ in pairs], node.right_names)
-    others = [retyped(renamed(_key(other), names), node.right) for _, other in pairs]
+    left, left_keys = _with_columns(
+        node.left, [with_one_zero(one) for one, _ in pairs], node.right_names
+    )
+    others = [retyped(renamed(with_one_zero(other), names), node.right) for _, other in pairs]
     right, right_keys = _with_columns(node.right, others, ())
     added = len(right.fields) - len(node.right.fields)
     fresh = distinct_names(["$key"] * added, (*left.fields.names, *node.right_names))
@@ -309,15 +310,6 @@ def _with_keys(
         return result
     kept = ((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
     return Project(result, tuple(kept))
-
-
-def _key(value: Expression) -> Expression:
-    """Make 0.0 and -0.0 one key, as they are equal."""
-    if value.type.root not in _FLOATS:
-        return value
-    if isinstance(value, Call) and value.function == "normalize_zero":
-        return value
-    return Call(value.type, "normalize_zero", (value,))
 
 
 def _with_columns(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pkray.errors import UnsupportedError
+from pkray.relational.functions.coercion import has_order
 from pkray.relational.plan.expressions import AggregateCall, Call, ColumnRef, UdfCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Expand, Node, Project
 from pkray.relational.spark_sql.constants import (
@@ -13,7 +14,7 @@ from pkray.relational.spark_sql.constants import (
     type_text,
     wrapped,
 )
-from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.spark_sql.writer import Writer, check_compared, write
 from pkray.relational.udf import lists_as_groups
 
 
@@ -49,12 +50,15 @@ def _expand(node: Expand, writer: Writer) -> str:
 @write.register
 def _aggregate(node: Aggregate, writer: Writer) -> str:
     below = writer.name(node.input)
-    exact = [name for name in node.keys if _needs_bits(node.input, name)]
+    for _, call in node.aggregates:
+        if call.distinct or call.function == "collect_set":
+            check_compared(node.input, call.arguments)
+    exact = {name: text for name in node.keys if (text := _compared(node.input, name))}
     columns = [f"first({quoted(k)}) AS {quoted(k)}" if k in exact else quoted(k) for k in node.keys]
     columns += [
         f"{_value(call, node.input, writer)} AS {quoted(name)}" for name, call in node.aggregates
     ]
-    keys = [f"CAST({quoted(k)} AS STRING)" if k in exact else quoted(k) for k in node.keys]
+    keys = [exact.get(name, quoted(name)) for name in node.keys]
     if not columns:
         return "SELECT 1 AS `$none`"
     if not node.aggregates and not exact:
@@ -76,12 +80,18 @@ def _value(call: AggregateCall, below: Node, writer: Writer) -> str:
     return writer.in_python(lists, [collected])
 
 
-def _needs_bits(node: Node, name: str) -> bool:
-    """Whether 0.0 and -0.0 are two groups, which Spark would make one."""
-    if node.fields[name].type.root not in FLOATS:
-        return False
+def _compared(node: Node, name: str) -> str:
+    """Write what Spark groups by in the place of a key; empty: the key itself.
+
+    Spark would make 0.0 and -0.0 one group, and has no groups of MAPs before version 4.
+    """
+    kind = node.fields[name].type
+    if kind.root == "MAP" and all(map(has_order, kind.parts)):
+        return f"array_sort(map_entries({quoted(name)}))"
+    check_compared(node, (name,))
     value = dict(node.columns).get(name) if isinstance(node, Project) else None
-    return not (isinstance(value, Call) and value.function == "normalize_zero")
+    normalized = isinstance(value, Call) and value.function == "normalize_zero"
+    return "" if normalized or kind.root not in FLOATS else f"CAST({quoted(name)} AS STRING)"
 
 
 @write.register

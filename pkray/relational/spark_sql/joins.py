@@ -6,7 +6,7 @@ from pkray.errors import UnsupportedError
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 from pkray.relational.spark_sql.constants import micros_of, names_of, quoted
-from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.spark_sql.writer import Writer, check_compared, write
 
 _JOINS = {
     JoinKind.INNER: "JOIN",
@@ -45,6 +45,7 @@ def _right(node: Join | IntervalJoin | TemporalJoin, writer: Writer) -> str:
 
 
 def _keys(node: Join | IntervalJoin | TemporalJoin) -> list[tuple[str, str]]:
+    check_compared(node.left, node.left_keys)
     renamed = dict(zip(node.right.fields.names, node.right_names, strict=True))
     pairs = zip(node.left_keys, node.right_keys, strict=True)
     return [(quoted(left), quoted(renamed[right])) for left, right in pairs]

@@ -9,13 +9,14 @@ from pkray.relational.plan.nodes import (
     Node,
     Project,
     Scan,
+    SetKind,
     SetOperation,
     Sort,
     Unnest,
     Values,
 )
 from pkray.relational.spark_sql.constants import literal, names_of, null_of, order_of, quoted
-from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.spark_sql.writer import Writer, check_compared, write
 from pkray.relational.udf import rows_as_lists
 
 
@@ -53,6 +54,8 @@ def _project(node: Project, writer: Writer) -> str:
 
 @write.register
 def _setoperation(node: SetOperation, writer: Writer) -> str:
+    if not (node.kind is SetKind.UNION and node.all):
+        check_compared(node, node.fields.names)
     kind = str(node.kind).upper() + (" ALL" if node.all else "")
     left, right = writer.name(node.left), writer.name(node.right)
     return f"SELECT * FROM {left} {kind} SELECT * FROM {right}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 from pkray.relational.plan.expressions import AggregateCall, Frame, WindowCall
@@ -16,7 +17,7 @@ from pkray.relational.spark_sql.constants import (
     quoted,
 )
 from pkray.relational.spark_sql.groups import aggregate
-from pkray.relational.spark_sql.writer import Writer, write
+from pkray.relational.spark_sql.writer import Writer, check_compared, write
 
 
 @write.register
@@ -55,12 +56,17 @@ def _sessions(node: Window, below: str, known: str) -> str:
 
 @write.register
 def _over(node: Over, writer: Writer) -> str:
-    by = f"PARTITION BY {names_of(node.partition_by)} " if node.partition_by else ""
+    by = _partitions(node, node.partition_by)
     order = f"ORDER BY {order_of(node.order_by)}" if node.order_by else ""
     columns = [
         f"{_call_over(call, node, by, order)} AS {quoted(name)}" for name, call in node.calls
     ]
     return f"SELECT *, {', '.join(columns)} FROM {writer.name(node.input)}"
+
+
+def _partitions(node: Over | TopN | Deduplicate, names: Sequence[str]) -> str:
+    check_compared(node.input, names)
+    return f"PARTITION BY {names_of(names)} " if names else ""
 
 
 def _call_over(call: WindowCall, node: Over, by: str, order: str) -> str:
@@ -86,7 +92,7 @@ def _call_over(call: WindowCall, node: Over, by: str, order: str) -> str:
 
 @write.register
 def _topn(node: TopN, writer: Writer) -> str:
-    by = f"PARTITION BY {names_of(node.partition_by)} " if node.partition_by else ""
+    by = _partitions(node, node.partition_by)
     over = f"{by}ORDER BY {', '.join([*filter(None, [order_of(node.order_by)]), '`$arrival`'])}"
     return _numbered(node, over, node.start, node.end, writer)
 
@@ -95,7 +101,7 @@ def _topn(node: TopN, writer: Writer) -> str:
 def _deduplicate(node: Deduplicate, writer: Writer) -> str:
     direction = "ASC" if node.keep_first else "DESC"
     time = f"{quoted(node.order_by)} {direction}, " if node.order_by else ""
-    over = f"PARTITION BY {names_of(node.keys)} ORDER BY {time}`$arrival` {direction}"
+    over = f"{_partitions(node, node.keys)}ORDER BY {time}`$arrival` {direction}"
     return _numbered(node, over, 1, 1, writer)
 
 

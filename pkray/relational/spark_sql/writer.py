@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import singledispatch
 
+from pkray.errors import UnsupportedError
+from pkray.relational.functions.coercion import has_order
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.spark_sql.expressions import ExpressionWriter
 
@@ -29,6 +32,18 @@ class Writer(ExpressionWriter):
             self._names[id(node)] = f"n{len(self._names)}"
             self.parts.append(f"{self._names[id(node)]} AS (\n  {text}\n)")
         return self._names[id(node)]
+
+
+def check_compared(node: Node, names: Iterable[str]) -> None:
+    """Refuse columns with MAPs where rows are compared: Spark compares none."""
+    for name in names:
+        kind = node.fields[name].type
+        if not has_order(kind):
+            raise UnsupportedError(
+                f"{kind} values are not compared on Spark: use engine='local', or compare "
+                "array_sort(map_entries(…))",
+                column=name,
+            )
 
 
 @singledispatch

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import value_codes
 from pkray.errors import SchemaError
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Bools, Ints, Segments
 from pkray.lsm.keys.key_groups import taken
 from pkray.lsm.keys.list_parts import first_of_each, list_array, list_parts, runs_of_equal
-from pkray.lsm.keys.value_codes import codes
 from pkray.options.fields import FieldOptions
 from pkray.schema.types import DataType
 
@@ -74,14 +74,14 @@ class Collect(_OfElements):
         self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
     ) -> Ints | None:
         if self.distinct:
-            code = codes(elements)
+            code = value_codes(elements)
             left = _since_last_back(segment, code, back)
             if left is None:
                 return np.flatnonzero(first_of_each(segment, code))
             return left[first_of_each(segment[left], code[left])]
         if back is None or not back.any():
             return None
-        order, starts = runs_of_equal(segment, codes(elements))
+        order, starts = runs_of_equal(segment, value_codes(elements))
         sizes = np.diff(starts, append=len(order))
         is_back = back[order]
         level = np.cumsum(np.where(is_back, -1, 1))
@@ -105,7 +105,7 @@ class MergeMap(_OfElements):
     def kept(
         self, elements: pa.Array, segment: Ints, back: Bools | None, rank: Ints | None
     ) -> Ints | None:
-        return _last_of_each(segment, codes(elements.field("key")), back, rank)
+        return _last_of_each(segment, value_codes(elements.field("key")), back, rank)
 
 
 class NestedUpdate(_OfElements):
@@ -162,9 +162,9 @@ class NestedUpdate(_OfElements):
             children = elements.flatten()
             chosen = [children[names.index(name)] for name in self.keys]
             key = pa.StructArray.from_arrays(chosen, names=list(self.keys))
-            kept: Ints | None = _last_of_each(segment, codes(key), back, rank)
+            kept: Ints | None = _last_of_each(segment, value_codes(key), back, rank)
         else:
-            kept = _since_last_back(segment, codes(elements), back)
+            kept = _since_last_back(segment, value_codes(elements), back)
             if rank is not None:
                 kept = np.arange(len(elements)) if kept is None else kept
                 kept = _ranked(kept, kept, segment, rank)

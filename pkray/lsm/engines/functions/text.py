@@ -8,11 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import value_codes
 from pkray.lsm.engines.functions.function import SkippingNulls
 from pkray.lsm.engines.segments import Segments
 from pkray.lsm.keys.key_groups import taken
 from pkray.lsm.keys.list_parts import first_of_each, list_array
-from pkray.lsm.keys.value_codes import codes
 from pkray.options.fields import FieldOptions
 from pkray.schema.types import STRINGS, DataType
 
@@ -56,6 +56,6 @@ class ListAgg(SkippingNulls):
             texts = split.flatten()
         kept = pc.not_equal(texts, "").to_numpy(zero_copy_only=False)
         texts, segment = texts.filter(pa.array(kept)), segment[kept]
-        kept = first_of_each(segment, codes(texts))
+        kept = first_of_each(segment, value_codes(texts))
         counts = np.bincount(segment[kept], minlength=len(rows))
         return texts.filter(pa.array(kept)), np.concatenate([[0], np.cumsum(counts)])

@@ -3,8 +3,10 @@
 Each value begins with a byte that says whether it is NULL and where NULLs stand; then come numbers,
 dates and times as big-endian bytes with the sign turned, texts and bytes with their zeros escaped
 and two zeros at the end, the parts of ROWs one after the other, the elements of ARRAYs and MAPs
-with a zero at the end. Equal rows give equal bytes: NaN is one value and greater than others; 0.0
-and -0.0 differ, -0.0 being less, unless they are to be alike.
+with a zero at the end, those of MAPs in the order of their bytes.
+
+Equal rows give equal bytes: NaN is one value and greater than others; 0.0 and -0.0
+differ, -0.0 being less, unless they are to be alike.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import spread, whole
-from pkray.columns.keys import list_parts
+from pkray.columns.keys import argsort, dense_ranks, list_parts
 from pkray.errors import UnsupportedError
 
 _NULL_FIRST, _VALID, _NULL_LAST = 1, 2, 3
@@ -238,6 +240,8 @@ def _lists(array: pa.Array, equal_zeros: bool) -> _Block:
     chosen = pa.array(spread(starts, lengths))
     blocks = [_with_nulls(whole(c.take(chosen)), False, True, equal_zeros) for c in children]
     elements = _joined(blocks, len(chosen))
+    if len(children) > 1 and lengths.max(initial=0) > 1:
+        elements = _sorted(elements, np.repeat(np.arange(len(array)), lengths))
     sizes = elements.sizes(len(chosen))
     ends = np.cumsum(lengths)
     running = np.r_[0, np.cumsum(sizes)]
@@ -249,6 +253,16 @@ def _lists(array: pa.Array, equal_zeros: bool) -> _Block:
         ],
         len(array),
     )
+
+
+def _sorted(entries: _Block, owners: np.ndarray) -> _Block:
+    """Sort the entries of each map by their bytes."""
+    rows = len(owners)
+    order = argsort([owners, dense_ranks(_as_binary(entries, rows))], rows)
+    sizes = entries.sizes(rows)
+    starts = np.cumsum(sizes) - sizes
+    data = entries.data.reshape(-1)[spread(starts[order], sizes[order])]
+    return _Block(data, sizes[order])
 
 
 def parts(keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]) -> pa.Array:

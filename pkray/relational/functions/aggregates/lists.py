@@ -13,7 +13,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     Written,
     define_aggregate,
 )
-from pkray.relational.functions.coercion import BYTES, STRING, cast_to
+from pkray.relational.functions.coercion import BYTES, STRING, cast_to, with_one_zero
 from pkray.relational.functions.signatures import check_count, constant, text_literal
 from pkray.relational.plan.expressions import Literal
 from pkray.schema.types import BINARIES, STRINGS, DataType
@@ -40,11 +40,14 @@ def _listagg(call: Written) -> Resolved:
 def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> Resolver:
     def resolve(call: Written) -> Resolved:
         check_count(call.name, call.arguments, 1, 1)
-        element = call.arguments[0].type
+        arguments = call.arguments
+        if name == "collect_set" and call.dialect is Dialect.SPARK:
+            arguments = (with_one_zero(arguments[0]),)
+        element = arguments[0].type
         if not keeps_nulls:
             element = element.with_nullable(False)
         kind = DataType("ARRAY", not empty, element=element)
-        return Resolved(name, call.arguments, (), kind)
+        return Resolved(name, arguments, (), kind)
 
     return resolve
 

@@ -24,6 +24,7 @@ from pkray.relational.functions.coercion import (
     FLOATS,
     cast_to,
     is_null_literal,
+    with_one_zero,
 )
 from pkray.relational.functions.signatures import check_count, constant
 from pkray.relational.plan.expressions import Literal
@@ -46,7 +47,9 @@ def _distinct_count(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1, 2)
     for accuracy in call.arguments[1:]:
         constant(call.name, accuracy, "the accuracy")
-    return Resolved("approx_count_distinct", call.arguments[:1], (), BIGINT.with_nullable(False))
+    value = call.arguments[0]
+    value = with_one_zero(value) if call.dialect is Dialect.SPARK else value
+    return Resolved("approx_count_distinct", (value,), (), BIGINT.with_nullable(False))
 
 
 def _sum(call: Written) -> Resolved:

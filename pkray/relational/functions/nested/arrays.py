@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.keys import argsort, codes, ranks
+from pkray.columns.keys import argsort, codes, one_zero, ranks
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
@@ -49,12 +49,6 @@ def _of_list(change: Callable[[Lists], Lists]) -> Kernel:
         return change(Lists.of(values[0], rows)).array(call.type)
 
     return kernel
-
-
-def one_zero(values: pa.Array) -> pa.Array:
-    """Make -0.0 the 0.0 that it is equal to."""
-    kind = values.type
-    return pc.add(values, pa.scalar(0, kind)) if pa.types.is_floating(kind) else values
 
 
 def _distinct(lists: Lists) -> Lists:

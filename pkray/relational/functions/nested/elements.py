@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.keys import argsort, codes, ranks
+from pkray.columns.keys import argsort, ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BIGINT, BOOLEAN, INT, any_nullable, cast_to
@@ -110,10 +110,7 @@ def _at(base: int, safe: bool, backwards: bool = True) -> Kernel:
 
 def equal(left: pa.Array, right: pa.Array) -> np.ndarray:
     """Whether values of two columns are equal, NULL being equal to nothing."""
-    if pa.types.is_nested(left.type):
-        numbers = codes([pa.concat_arrays([left, right.cast(left.type)])], 2 * len(left)).of_row
-        same = numbers[: len(left)] == numbers[len(left) :]
-        return same & np.asarray(left.is_valid())
+    right = right.cast(left.type) if pa.types.is_nested(left.type) else right
     return np.asarray(pc.fill_null(equal_values(left, right), False))
 
 

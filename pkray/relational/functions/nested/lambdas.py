@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.keys import argsort, codes
+from pkray.columns.keys import argsort, codes, one_zero
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, any_nullable
@@ -24,7 +24,6 @@ from pkray.relational.functions.nested.arguments import (
     map_type,
     value_of,
 )
-from pkray.relational.functions.nested.arrays import one_zero
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map

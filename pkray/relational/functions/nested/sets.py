@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from pkray.columns.keys import argsort, codes
+from pkray.columns.keys import argsort, codes, one_zero
 from pkray.relational.functions.coercion import BOOLEAN, any_nullable
 from pkray.relational.functions.function import Kernel, Value
 from pkray.relational.functions.nested.arguments import ARRAY, NESTED, Values, element_of
-from pkray.relational.functions.nested.arrays import compact, one_zero, typed_as_joined
+from pkray.relational.functions.nested.arrays import compact, typed_as_joined
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.signatures import takes
 from pkray.relational.plan.expressions import Call

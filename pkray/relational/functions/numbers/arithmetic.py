@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.keys import one_zero
 from pkray.relational.functions.coercion import FLOATS
 from pkray.relational.functions.comparison import operator
 from pkray.relational.functions.function import Family, Value
@@ -20,7 +21,7 @@ from pkray.relational.functions.numbers.operators import (
     operates,
     spark_wrapping,
 )
-from pkray.relational.functions.values import checked
+from pkray.relational.functions.values import as_array, checked
 from pkray.relational.plan.expressions import Call
 
 ARITHMETIC = Family("arithmetic")
@@ -82,13 +83,28 @@ def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: A
 define_operator("add", "+", "Add two numbers.", _operate, _operate_wrapping)
 define_operator("subtract", "-", "Subtract a number.", _operate, _operate_wrapping)
 define_operator("multiply", "*", "Multiply two numbers.", _operate, _operate_wrapping)
+
+
+def _normalize_zero(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if isinstance(values[0], pa.Scalar):
+        return one_zero(as_array(values[0], 1))[0]
+    return one_zero(values[0])
+
+
+def _normalize_zero_spark(call: Call, arguments: Sequence[str]) -> str:
+    """Write it; inside of nested keys Spark does it itself."""
+    if call.type.is_nested:
+        return arguments[0]
+    return f"({arguments[0]} + CAST(0 AS {call.type.root}))"
+
+
 ARITHMETIC.add(
     "normalize_zero",
     "",
     "Turn -0.0 into 0.0, so that both are one key.",
     None,
-    lambda call, values, rows: pc.add(values[0], pa.scalar(0.0, values[0].type)),
+    _normalize_zero,
     lambda arguments: arguments[0].type,
-    spark=lambda call, arguments: f"({arguments[0]} + CAST(0 AS {call.type.root}))",
+    spark=_normalize_zero_spark,
     fallible=False,
 )

@@ -153,10 +153,7 @@ class Grouping:
         self.rows = Rows(node, self.queries.numbers)
 
     def _key(self, node: exp.Expr) -> Expression:
-        key = self._settle_below(self._binder.bind(node))
-        if key.type.root == "MAP":
-            raise QueryError("a MAP cannot be grouped by", **position(node))
-        return key
+        return self._settle_below(self._binder.bind(node))
 
     def _expand(self, names: list[str]) -> list[str]:
         """Repeat rows for grouping sets; give the columns that tell the sets apart."""
@@ -215,7 +212,7 @@ class Grouping:
         counted = resolved.arguments
         if resolved.function == "count" and not call.distinct:
             counted = tuple(each for each in counted if each.type.nullable)
-        if call.distinct and self.queries.dialect is Dialect.SPARK:
+        if call.distinct:
             counted = tuple(normalized(each, self.queries.dialect) for each in counted)
         columns = tuple(self.below.rows.compute(counted, "a"))
         order = call.order

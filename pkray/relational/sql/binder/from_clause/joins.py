@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import with_one_zero
 from pkray.relational.plan.expressions import (
     Call,
     ColumnRef,
@@ -17,15 +18,12 @@ from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Join, JoinKind, Node
 from pkray.relational.sql.binder.scope import Rows
 
-FLOATS = ("FLOAT", "DOUBLE")
 EQUALITIES = {"equal": False, "not_distinct": True}
 
 
 def normalized(key: Expression, dialect: Dialect) -> Expression:
     """Make 0.0 and -0.0 one key in the spark dialect."""
-    if dialect is not Dialect.SPARK or key.type.root not in FLOATS:
-        return key
-    return Call(key.type, "normalize_zero", (key,))
+    return with_one_zero(key) if dialect is Dialect.SPARK else key
 
 
 class JoinBuilder:
