@@ -49,7 +49,7 @@ and there is one cluster at a time."""
 LONGEST = (
     "cluster",
     "spark",
-    "tests/unit/relational/continuous/test_random_plans.py",
+    "tests/unit/relational/continuous/test_run_random_plans.py",
     "java",
     "tests/integration/test_interop_rust.py",
     "tests/faults/test_crash_points.py",

@@ -18,7 +18,7 @@ from pkray.relational.continuous.queries.log import EpochRecord
 from tests.effort import examples
 from tests.unit.relational.continuous.histories import RandomHistory
 from tests.unit.relational.continuous.parallel.teams import Workers
-from tests.unit.relational.continuous.test_random_plans import Writer, row, upserts
+from tests.unit.relational.continuous.test_run_random_plans import Writer, row, upserts
 
 GROUPS, SEEDS = 4, 24
 KINDS = {"id": "INT", "k": "INT", "v": "INT"}

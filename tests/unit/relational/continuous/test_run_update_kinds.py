@@ -11,7 +11,7 @@ from pkray.relational import Changelog, changelog, query
 from tests.unit.relational.continuous.event_times import at
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory, kinds_of
 from tests.unit.relational.continuous.parallel.teams import Workers
-from tests.unit.relational.continuous.test_random_plans import upserts
+from tests.unit.relational.continuous.test_run_random_plans import upserts
 
 FIRST = (
     "SELECT {columns} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY g ORDER BY v DESC, k) AS n"
