@@ -171,12 +171,11 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def checked_batches() -> None:
-    """Has the local engine's nodes keep to their schemas, whatever a test asks for."""
-    from pkray.relational.local.engine import WATCHES
-    from tests.node_schemas import check
+def checked_nodes() -> None:
+    """Has the nodes of all plans keep to their schemas, whatever a test asks for."""
+    from tests.node_schemas import watch_nodes
 
-    WATCHES.append(check)
+    watch_nodes()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,12 +1,24 @@
-"""What holds of every batch that a node of the local engine gives: it is as the node says."""
+"""What holds of all that the nodes of plans give: it is as the node says."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from pkray.relational.continuous import graph
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.local import engine
+from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.nodes import Node
+from pkray.schema.row_kind import DELETE, INSERT, SHORT, UPDATE_AFTER, UPDATE_BEFORE
+
+
+def watch_nodes() -> None:
+    """Check from now on what each node gives, in bounded and in continuous runs."""
+    engine.WATCHES.append(check)
+    graph.WATCHES.append(check_changes)
 
 
 def check(node: Node, batch: pa.RecordBatch) -> None:
@@ -16,6 +28,23 @@ def check(node: Node, batch: pa.RecordBatch) -> None:
     batch.validate()
     for field, column in zip(schema, batch.columns, strict=True):
         assert not _has_null(field, column), f"{said} has NULL in {field}"
+
+
+def check_changes(node: Node, mode: ChangelogMode, changes: Changes) -> None:
+    """Refuse changes whose rows are others than the node's, or whose kinds are none of its."""
+    check(node, changes.rows)
+    said, kinds = f"changes of {type(node).__name__}", changes.kinds
+    assert kinds.dtype == np.int8, f"{said} have kinds of {kinds.dtype}"
+    rows = changes.rows.num_rows
+    assert len(kinds) == rows, f"{said} have {len(kinds)} kinds for {rows} rows"
+    known = {INSERT}
+    if "U" in mode.kinds:
+        known |= {UPDATE_BEFORE, UPDATE_AFTER}
+    if "D" in mode.kinds:
+        known.add(DELETE)
+    other = set(np.unique(kinds).tolist()) - known
+    names = [SHORT[each] if each in range(len(SHORT)) else str(each) for each in other]
+    assert not other, f"{said} are {names} in mode {mode}"
 
 
 def _has_null(field: pa.Field, column: Any) -> bool:

@@ -29,6 +29,7 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.continuous.unread import without_unread
 from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
+from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.physical import exchange_keys
@@ -37,6 +38,9 @@ from pkray.relational.plan.windowing import judges_lateness, window_bounds
 
 OpenState = Callable[[str, StateSpec, int], State]
 """Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
+Watch = Callable[[Node, ChangelogMode, Changes], object]
+WATCHES: list[Watch] = []
+"""Called with the changes of each node. Tests check schemas and kinds by it; else it is empty."""
 
 
 @dataclass
@@ -122,6 +126,7 @@ class Graph:
         order = list(in_order(shared))
         modes = modes_of(shared, before)
         numbers = {id(node): number for number, node in enumerate(order, 1)}
+        self._modes = {number: modes[id(node)] for number, node in enumerate(order, 1)}
         feeding = _feeding_state(order)
         fewer = without_unread(order, [id(root) for root in shared])
         self.stages: list[Stage] = []
@@ -177,11 +182,14 @@ class Graph:
             number: changes.get(number, Changes.none(scan.fields))
             for number, scan in self.scans.items()
         }
+        for number, scan in self.scans.items():
+            self._show(number, scan, made)
         self.most_rows = 0
         for stage in self.stages:
             if stage.number in changes:
                 made[stage.number] = changes[stage.number].only(stage.node.fields)
                 stage.rows_out += len(made[stage.number])
+                self._show(stage.number, stage.node, made)
                 continue
             given = self._given(stage, made)
             self.running = stage
@@ -193,10 +201,15 @@ class Graph:
             begun = time.perf_counter()
             made[stage.number] = stage.operator.apply(given, stage.in_time(epoch))
             stage.seconds += time.perf_counter() - begun
+            self._show(stage.number, stage.node, made)
             stage.rows_in += sum(map(len, given))
             stage.rows_out += len(made[stage.number])
         self.running = None
         return [made[number] for number in self._roots]
+
+    def _show(self, number: int, node: Node, made: Mapping[int, Changes]) -> None:
+        for watch in WATCHES:
+            watch(node, self._modes[number], made[number])
 
     def _given(self, stage: Stage, made: Mapping[int, Changes]) -> list[Changes]:
         """Give an operator the changes of its inputs, those of all workers where its keys ask."""

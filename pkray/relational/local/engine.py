@@ -125,21 +125,22 @@ class Engine:
 
     def batches(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows in batches of its schema, none empty."""
-        found = self._once(node) if id(node) in self.shared else self._computed(node)
-        return _watched(node, found) if WATCHES else found
+        return self._once(node) if id(node) in self.shared else self._computed(node)
 
     def _once(self, node: Node) -> Iterator[pa.RecordBatch]:
         """Compute a node's rows, or give those that were."""
         held = self.shared[id(node)]
         if held.rows is None:
             held.rows = self.memory.set_aside(self._computed(node), self.memory.share)
-        yield from held.rows.read_again()
+        yield from _watched(node, held.rows.read_again())
 
     def _computed(self, node: Node) -> Iterator[pa.RecordBatch]:
         steps: list[Step] = []
         while (maker := STEPS.get(type(node))) is not None:
-            if (step := maker(node)) is not None:
-                step = _watching(node, step) if WATCHES else step
+            step = maker(node)
+            if WATCHES:
+                step = _watching(node, step)
+            if step is not None:
                 steps.append(step if self.skip is None else _skipping(step, self.skip))
             (node,) = node.inputs
             if id(node) in self.shared:
@@ -150,7 +151,7 @@ class Engine:
                 f"the local engine computes no {type(node).__name__}: run the query on Spark",
                 node=type(node).__name__,
             )
-        found = operator(node, self)
+        found = _watched(node, operator(node, self))
         return self.mapped(steps[::-1], found) if steps else self._pieces(found)
 
     def mapped(
@@ -194,23 +195,17 @@ def _in_halves(step: Step, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _watched(node: Node, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        _show(node, batch)
-        yield batch
+    return map(_watching(node, None), batches) if WATCHES else batches
 
 
-def _watching(node: Node, step: Step) -> Step:
+def _watching(node: Node, step: Step | None) -> Step:
     def computed(rows: pa.RecordBatch) -> pa.RecordBatch:
-        made = step(rows)
-        _show(node, made)
+        made = rows if step is None else step(rows)
+        for watch in WATCHES:
+            watch(node, made)
         return made
 
     return computed
-
-
-def _show(node: Node, batch: pa.RecordBatch) -> None:
-    for watch in WATCHES:
-        watch(node, batch)
 
 
 def _skipping(step: Step, skip: Skip) -> Step:

@@ -9,13 +9,12 @@ import sys
 import traceback
 from collections import Counter
 
-from pkray.relational.local.engine import WATCHES
 from tests.integration.relational.random_queries.oracles import RandomQuery
-from tests.node_schemas import check
+from tests.node_schemas import watch_nodes
 
 
 def main(first: int, end: int | None = None) -> int:
-    WATCHES.append(check)
+    watch_nodes()
     if end is None:
         made = RandomQuery(first)
         print(made)
