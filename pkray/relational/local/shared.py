@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pkray.relational.functions.function import function
-from pkray.relational.plan.expressions import Call, Expression, Literal, UdfCall
+from pkray.relational.plan.expressions import Call, Expression, UdfCall
 from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
@@ -42,11 +42,8 @@ def repeated(plan: Node) -> dict[int, Held]:
     """
     equal: dict[Node, list[int]] = {}
     for node in plan.walk():
-        try:
-            if isinstance(node, KEPT):
-                equal.setdefault(node, []).append(id(node))
-        except TypeError:  # a constant that is a list
-            continue
+        if isinstance(node, KEPT):
+            equal.setdefault(node, []).append(id(node))
     several = (ids for node, ids in equal.items() if len(ids) > 1 and _is_fixed(node))
     return {each: held for ids in several for held in [Held()] for each in ids}
 
@@ -69,11 +66,10 @@ def _has_udf(node: Aggregate | Over | Unnest) -> bool:
 
 
 def _is_constant(part: Expression) -> bool:
-    """Whether an expression gives the same each time, and is equal to no other one."""
+    """Whether an expression gives the same each time."""
     if isinstance(part, Call):
         return function(part.function).deterministic
-    is_zero = isinstance(part, Literal) and isinstance(part.value, float) and part.value == 0
-    return not is_zero and not isinstance(part, UdfCall)  # 0.0 and -0.0 compare equal
+    return not isinstance(part, UdfCall)
 
 
 def _expressions(node: Node) -> Iterator[Expression]:

@@ -57,7 +57,7 @@ class ColumnRef(Expression):
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A constant.
+    """A constant. Two are equal if nothing tells them apart: 0.0 and -0.0 are not, NaN is itself.
 
     Attributes:
         value: as ``pa.Scalar.as_py`` gives it: None, bool, int, float, Decimal, str, bytes, date,
@@ -66,6 +66,17 @@ class Literal(Expression):
     """
 
     value: Any
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._written == other._written
+
+    def __hash__(self) -> int:
+        return hash(self._written)
+
+    @property
+    def _written(self) -> tuple[DataType, str]:
+        """Give what identifies it, which a list or a dict itself cannot."""
+        return self.type, repr(self.value)
 
 
 @dataclass(frozen=True)
