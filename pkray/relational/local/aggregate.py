@@ -45,12 +45,8 @@ def aggregate(node: Aggregate, engine: Engine) -> Iterator[pa.RecordBatch]:
     folding = Folding.of(node.keys, node.aggregates, node.input.fields.arrow)
     if len(folding.folds) == len(node.aggregates):
         tables = folding.run(node, engine, _columns(node, engine))
-    elif sets := _sets(node):
-        tables = _by_sets(node, engine, sets)
     else:
-        fields = node.input.fields.only(_needed(node))
-        held = engine.memory.tables(node, _columns(node, engine), node.keys, fields)
-        tables = (of_whole_groups(node, table) for table in held if table.num_rows)
+        tables = _by_parts(node, engine)
     found = None
     for found in tables:
         yield from batches_of(with_schema(found, node.fields.arrow), engine.batch_rows)
@@ -64,12 +60,27 @@ Set: TypeAlias = tuple[tuple[str, ...], str | None]
 ALL: Set = ((), None)
 
 
+def _by_parts(node: Aggregate, engine: Engine) -> Iterator[pa.Table]:
+    """Aggregate whole groups, as many as can be held; larger ones by the values that they take."""
+    sets = _sets(node)
+    if sets and len(sets) == 1:
+        yield from _by_sets(node, engine, sets, _columns(node, engine))
+        return
+    schema = node.input.fields.only(_needed(node)).arrow
+    for rows, fits in engine.memory.by_keys(_columns(node, engine), node.keys):
+        if sets and not fits:
+            yield from _by_sets(node, engine, sets, rows)
+            continue
+        table = table_of(rows if fits else engine.memory.held(node, rows), schema)
+        if table.num_rows:
+            yield of_whole_groups(node, table)
+
+
 def _sets(node: Aggregate) -> dict[Set, Calls] | None:
     """Part aggregates by the distinct values that they take.
 
     Returns:
-        None where they are not computed apart: some need a group's rows at once, or there are
-        keys, by which several parts would have to be joined.
+        None where they are not computed apart: some need a group's rows at once.
     """
     sets: dict[Set, Calls] = {}
     for name, call in node.aggregates:
@@ -79,24 +90,38 @@ def _sets(node: Aggregate) -> dict[Set, Calls] | None:
         chosen = (call.arguments, call.filter) if call.distinct else ALL
         plain = replace(call, distinct=False, filter=None if call.distinct else call.filter)
         sets.setdefault(chosen, []).append((name, plain))
-    return sets if len(sets) == 1 or not node.keys else None
+    return sets
 
 
-def _by_sets(node: Aggregate, engine: Engine, sets: dict[Set, Calls]) -> Iterator[pa.Table]:
+def _by_sets(
+    node: Aggregate, engine: Engine, sets: dict[Set, Calls], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.Table]:
     """Aggregate each set's distinct values in parts, which are set aside if they are many."""
     if len(sets) == 1:
         ((chosen, calls),) = sets.items()
-        yield from _of_set(node, engine, chosen, calls, _columns(node, engine))
+        yield from _of_set(node, engine, chosen, calls, batches)
         return
-    rows = engine.memory.set_aside(_columns(node, engine), engine.memory.share)
-    if not rows.rows:
-        return
-    made: dict[str, pa.ChunkedArray] = {}
-    for chosen, calls in sets.items():
-        (found,) = _of_set(node, engine, chosen, calls, rows.read_again())
-        made |= {name: found[name] for name, _ in calls}
-    rows.close()
-    yield pa.table({name: made[name] for name, _ in node.aggregates})
+    rows = engine.memory.set_aside(batches, engine.memory.share)
+
+    def results() -> Iterator[pa.RecordBatch]:
+        for chosen, calls in sets.items():
+            for table in _of_set(node, engine, chosen, calls, rows.read_again()):
+                yield from _beside_others(table, node.fields.arrow).to_batches()
+        rows.close()
+
+    # a result is NULL in the rows of the other sets: its group's greatest is the only one
+    only = [(name, AggregateCall("max", (name,), call.type)) for name, call in node.aggregates]
+    yield from Folding.of(node.keys, only, node.fields.arrow).run(node, engine, results())
+
+
+def _beside_others(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Give results of one set with the columns of the others, which are NULL."""
+    nullable = pa.schema([field.with_nullable(True) for field in schema])
+    columns = [
+        table[field.name] if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in nullable
+    ]
+    return with_schema(pa.table(columns, nullable.names), nullable)
 
 
 def _of_set(

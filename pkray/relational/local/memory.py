@@ -137,27 +137,36 @@ class Memory:
                 return taken, True
         return taken, False
 
+    def by_keys(
+        self, batches: Batches, keys: Sequence[str], level: int = 0
+    ) -> Iterator[tuple[Batches, bool]]:
+        """Give rows in parts, those of equal keys in one: all in one, if they fit.
+
+        Returns:
+            the rows of each part, and whether they fit: those that do not cannot be divided.
+        """
+        taken, more = self.first(batches)
+        rows = chain(drained(taken), batches)
+        if not more or not can_divide(keys, level):
+            yield rows, not more
+            return
+        lists = self.divided(rows, keys, level)
+        total = sum(each.rows for each in lists)
+        for part in lists:
+            if part.rows:
+                below = level + 1 if part.rows < total else LEVELS
+                yield from self.by_keys(part.read(), keys, below)
+
     def tables(
-        self, node: Node, batches: Batches, keys: Sequence[str], fields: Fields, level: int = 0
+        self, node: Node, batches: Batches, keys: Sequence[str], fields: Fields
     ) -> Iterator[pa.Table]:
         """Give rows as tables, rows of equal keys in one: all in one, if they fit.
 
         Raises:
             UnsupportedError: rows that cannot be divided take more than there is.
         """
-        if not can_divide(keys, level):
-            yield table_of(self.held(node, batches), fields.arrow)
-            return
-        taken, more = self.first(batches)
-        if not more:
-            yield table_of(taken, fields.arrow)
-            return
-        lists = self.divided(chain(drained(taken), batches), keys, level)
-        rows = sum(each.rows for each in lists)
-        for part in lists:
-            if part.rows:
-                below = level + 1 if part.rows < rows else LEVELS
-                yield from self.tables(node, part.read(), keys, fields, below)
+        for rows, fits in self.by_keys(batches, keys):
+            yield table_of(rows if fits else self.held(node, rows), fields.arrow)
 
     def pairs(
         self, sides: Sequence[Side], node: Node, level: int = 0

@@ -62,6 +62,18 @@ def test_rows_of_several_times_the_memory_do_not_pass_it(name: str) -> None:
     assert report["peak"] < ALLOWED
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("group", ["g * 0", "k"])
+def test_groups_with_several_sets_of_distinct_values_do_not_pass_the_memory(group: str) -> None:
+    report = peak(
+        f"SELECT {group} AS k, COUNT(DISTINCT s) d, COUNT(DISTINCT k) e, SUM(k) t, COUNT(*) n "
+        f"FROM a GROUP BY {group}",
+        ROWS,
+    )
+    assert report["rows"] == (ROWS if group == "k" else 1)
+    assert report["peak"] < ALLOWED
+
+
 ONE_KEY = "a.k * 0 = b.k * 0"
 HOT = {
     "inner": (f"SELECT a.k, a.s, b.s AS t FROM a JOIN b ON {ONE_KEY}", 9_000_000),

@@ -88,11 +88,20 @@ CALLS = (
     ("mean", of("avg", "h", kind="DOUBLE")),
 )
 WHOLE = (("values", of("count", "x", kind="BIGINT NOT NULL", distinct=True)),)
+SETS = (
+    *(*CALLS, *WHOLE),
+    ("texts", of("count", "s", "x", kind="BIGINT NOT NULL", distinct=True)),
+    ("sum_of", of("sum", "k", kind="BIGINT", distinct=True)),
+    ("last_text", of("max", "s", kind="STRING", distinct=True)),
+)
 RUNNING = WindowCall("sum", ("k",), DataType("BIGINT"), Frame("rows", None, 0))
 PLANS: dict[str, Node] = {
     "groups": Aggregate(LEFT, ("k", "s"), CALLS),
     "few groups with many values": Aggregate(LEFT, ("k",), WHOLE),
     "one group and many": Aggregate(LEFT, ("h", "x"), CALLS),
+    "groups with several sets of values": Aggregate(LEFT, ("k", "s"), SETS),
+    "a group that is too large with several sets of values": Aggregate(LEFT, ("h",), SETS),
+    "all rows with several sets of values": Aggregate(LEFT, (), SETS),
     "distinct": Distinct(LEFT),
     "over": Over(LEFT, ("k",), (SortKey("s"), SortKey("x"), SortKey("t")), (("r", RUNNING),)),
     "top": TopN(LEFT, ("k",), (SortKey("t"), SortKey("s"), SortKey("x")), 1, 2, "rank"),
