@@ -196,6 +196,33 @@ def coerced(
     return tuple(cast_to(each, target) for each in expressions)
 
 
+def check_texts(name: str, left: Expression, right: Expression) -> None:
+    """Refuse text beside what is none in the parts of ARRAYs and MAPs, as Spark does.
+
+    Raises:
+        QueryError: only a cast that can fail would give them one type.
+    """
+    if not _is_empty(left) and not _is_empty(right) and _mixes_text(left.type, right.type):
+        one, other = left.type.with_nullable(True), right.type.with_nullable(True)
+        raise QueryError(
+            f"{name} takes {one} and {other}, text and what is none: cast one of them",
+            function=name,
+        )
+
+
+def _mixes_text(left: DataType, right: DataType) -> bool:
+    if left.is_nested and right.is_nested:
+        return any(map(_mixes_text, left.parts, right.parts))
+    return (left.root in STRINGS) is not (right.root in STRINGS)
+
+
+def _is_empty(value: Expression) -> bool:
+    """Whether it is NULL, or an ARRAY or a MAP of NULLs alone: of no type of its own."""
+    if isinstance(value, Call) and value.function in ("array", "map"):
+        return all(map(_is_empty, value.arguments))
+    return is_untyped_null(value)
+
+
 def wider(left: DataType, right: DataType, dialect: Dialect) -> DataType | None:
     """Find the type that holds the values of two types; None where there is none."""
     nullable = left.nullable or right.nullable

@@ -23,6 +23,7 @@ from pkray.relational.functions.coercion import (
     STRING,
     any_nullable,
     cast_to,
+    check_texts,
     coerced,
     is_null_literal,
     is_untyped_null,
@@ -198,6 +199,9 @@ def takes(
             for position in range(len(arguments))
         )
         if alike:
+            if cast[0].type.is_nested and name not in _CASTING:
+                for each in cast[1:]:
+                    check_texts(name, cast[0], each)
             cast = coerced(cast, dialect, f"arguments of {name}")
         if gives is None:
             return typed_call(name, *cast)
@@ -206,6 +210,10 @@ def takes(
         return Call(result.with_nullable(can_be_null), name, cast)
 
     return resolve
+
+
+_CASTING = ("array_concat",)
+"""Functions of ARRAYs that cast text to numbers as they run, as Spark's do."""
 
 
 def check_count(name: str, arguments: Sequence[Expression], least: int, most: int | None) -> None:

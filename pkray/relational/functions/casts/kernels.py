@@ -164,6 +164,11 @@ def _map(array: pa.Array, source: DataType, target: DataType) -> Converted:
     assert target.value is not None
     array = _compact(array)
     keys, bad_keys = _part(array.keys, source.key, target.key)
+    if bad_keys is not None and bad_keys.true_count:  # a map whose keys are NULL cannot be made
+        wrong = _any_of(array, bad_keys)
+        fitting = pc.if_else(wrong, pa.scalar(None, array.type), array)
+        result, bad = _map(fitting, source, target)
+        return result, wrong if bad is None else pc.or_(wrong, bad)
     items, bad_items = _part(array.items, source.value, target.value)
     parts = [target.arrow.key_field, target.arrow.item_field]
     entries = pa.StructArray.from_arrays([keys, items], fields=parts)

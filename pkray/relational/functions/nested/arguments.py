@@ -7,10 +7,17 @@ from typing import TypeAlias
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import INT, any_nullable, cast_to, is_untyped_null, wider
+from pkray.relational.functions.coercion import (
+    INT,
+    any_nullable,
+    cast_to,
+    check_texts,
+    is_untyped_null,
+    wider,
+)
 from pkray.relational.functions.function import Family, Resolver, Typing, Value, typed_call
 from pkray.relational.functions.signatures import check_count, of_types, parameter
-from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS, DataType
 
 NESTED = Family("nested")
@@ -97,6 +104,7 @@ def with_element(
 ) -> tuple[Expression, Expression]:
     """Bring an array's elements and a value to one type."""
     element = element_of(array)
+    check_texts(name, array, Call(array_type(value.type, True), "array", (value,)))
     kind = element if is_untyped_null(value) else wider(element, value.type, dialect)
     if kind is None:
         raise QueryError(

@@ -9,7 +9,14 @@ import pyarrow.compute as pc
 from pkray.columns.keys import argsort, ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import BIGINT, BOOLEAN, INT, any_nullable, cast_to
+from pkray.relational.functions.coercion import (
+    BIGINT,
+    BOOLEAN,
+    INT,
+    any_nullable,
+    cast_to,
+    check_texts,
+)
 from pkray.relational.functions.comparison import equal_values
 from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
 from pkray.relational.functions.nested.arguments import (
@@ -22,6 +29,7 @@ from pkray.relational.functions.nested.arguments import (
     element_of,
     element_place,
     key_of,
+    map_type,
     takes_element,
     typed_as_element,
     value_of,
@@ -47,9 +55,8 @@ def _element_at(name: str) -> Resolver:
         check_count(name, arguments, 2, 2)
         ARRAY_OR_MAP.taken(name, arguments, 0, dialect)
         if arguments[0].type.root == "MAP":
-            return typed_call(
-                "map_value", arguments[0], cast_to(arguments[1], key_of(arguments[0]))
-            )
+            key = _key_argument(name, arguments)
+            return typed_call("map_value", arguments[0], key)
         return typed_call(name, arguments[0], element_place.taken(name, arguments, 1, dialect))
 
     return resolve
@@ -219,7 +226,15 @@ def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_contains_key"
     check_count(name, arguments, 2, 2)
     MAP.taken(name, arguments, 0, dialect)
-    return typed_call(name, arguments[0], cast_to(arguments[1], key_of(arguments[0])))
+    return typed_call(name, arguments[0], _key_argument(name, arguments))
+
+
+def _key_argument(name: str, arguments: tuple[Expression, ...]) -> Expression:
+    """Take a key of the map before it."""
+    value, key = arguments
+    made = Call(map_type(key.type, value_of(value), True), "map", (key, key))
+    check_texts(name, value, made)
+    return cast_to(key, key_of(value))
 
 
 def _extreme(greatest: bool) -> Kernel:

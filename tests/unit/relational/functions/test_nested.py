@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
+from pkray.relational import query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.nested.lists import Lists
@@ -368,3 +369,49 @@ def test_the_last_value_of_a_key_counts_where_maps_are_united() -> None:
     }
     wanted = [[("a", 1), ("b", 3)], None, None]
     assert expression_values("map_union(x, y)", columns, FLINK) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "array_insert(array(1, 2), 1, 'x')",
+        "array_append(array(1), 'x')",
+        "array_prepend(array('1'), 1)",
+        "array_contains(array(1), 'x')",
+        "array_position(array('1'), 1)",
+        "array_remove(array(1), 'x')",
+        "array_union(array(1), array('x'))",
+        "array_except(array(1), array('x'))",
+        "array_intersect(array('x'), array(1))",
+        "arrays_overlap(array(array(1)), array(array('x')))",
+        "map_concat(map('k', 1), map(1, 2))",
+        "element_at(map('k', 1), 1)",
+        "map_contains_key(map(1, 2), 'k')",
+    ],
+)
+def test_text_beside_what_is_none_is_refused_before_there_are_rows(text: str) -> None:
+    with pytest.raises(QueryError, match="text and what is none: cast one of them"):
+        query(f"SELECT {text} AS v")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("array_append(array(), 1)", [1]),
+        ("array_union(array(NULL), array(1))", [None, 1]),
+        ("array_append(array(1), NULL)", [1, None]),
+        ("array_append(array(1), 2L)", [1, 2]),
+        ("array_contains(array(1), 1.5)", False),
+        ("concat(array(1), array('2'))", [1, 2]),
+    ],
+)
+def test_arrays_without_a_type_and_numbers_of_another_are_taken(text: str, expected: Any) -> None:
+    assert query(f"SELECT {text} AS v").to_arrow()["v"].to_pylist() == [expected]
+
+
+def test_keys_that_a_cast_does_not_take_fail_it_or_make_the_map_null() -> None:
+    rows = "(VALUES (map('k', '1')), (map('7', '2')), (map('8', 'x')), (NULL)) AS t(m)"
+    found = query(f"SELECT TRY_CAST(m AS MAP<INT, INT>) AS v FROM {rows}").to_arrow()
+    assert found["v"].to_pylist() == [None, [(7, 2)], None, None]
+    with pytest.raises(EvaluationError, match="cannot be cast to MAP"):
+        query(f"SELECT CAST(m AS MAP<INT, INT>) AS v FROM {rows}").to_arrow()
