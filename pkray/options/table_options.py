@@ -21,6 +21,7 @@ from pkray.options.others import NOT_IMPLEMENTED, WITHOUT_EFFECT
 from pkray.options.partitions import PartitionOptions
 from pkray.options.queries import COMPUTED_KEY, QueryOptions
 from pkray.options.reading import ReadingOptions
+from pkray.options.service import ServiceOptions
 from pkray.options.snapshots import SnapshotOptions
 
 
@@ -36,6 +37,7 @@ class TableOptions(
     SnapshotOptions,
     ReadingOptions,
     QueryOptions,
+    ServiceOptions,
 ):
     """The typed view of a table's options. Sizes are bytes, durations milliseconds.
 

@@ -198,27 +198,32 @@ class Job(Generic[T]):
 
 
 class Lane:
-    """Jobs that run one after another, in the order in which they came. Thread-safe."""
+    """Jobs that begin in the order in which they came. Thread-safe.
 
-    def __init__(self) -> None:
+    Args:
+        width: how many run at a time.
+    """
+
+    def __init__(self, width: int = 1) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[Job[Any]] = deque()
-        self._is_running = False
+        self._width = width
+        self._running = 0
 
     def add(self, job: Job[Any]) -> None:
         """Queue a job."""
         with self._lock:
             self._waiting.append(job)
-            if self._is_running:
+            if self._running == self._width:
                 return
-            self._is_running = True
+            self._running += 1
         Job(self._drain).start()
 
     def _drain(self) -> None:
         while True:
             with self._lock:
                 if not self._waiting:
-                    self._is_running = False
+                    self._running -= 1
                     return
                 job = self._waiting.popleft()
             job.run()

@@ -50,13 +50,13 @@ def default_owners(schema: TableSchema, processors: int) -> int:
     return max(1, min(wanted, processors))
 
 
-def checked_owners(owners: object) -> int | None:
-    """Check what a user gave as the number of owners a table.
+def checked_owners(owners: object, name: str = "owners") -> int | None:
+    """Check what a user gave as the number of owners a table, or of workers a pool.
 
     Raises:
         OptionError: it is no whole number of at least 1, nor None.
     """
-    return None if owners is None else whole_number("owners", owners, 1)
+    return None if owners is None else whole_number(name, owners, 1)
 
 
 def checked_directory(directory: object) -> str | None:

@@ -23,7 +23,7 @@ from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
-from pkray.service.coordinator.two_phase_commit import TwoPhaseCommit
+from pkray.service.coordinator.two_phase_commit import Tenure, TwoPhaseCommit, unchallenged
 from pkray.service.handle import gather
 from pkray.service.protocol import (
     Acknowledgement,
@@ -58,6 +58,7 @@ class Coordinator:
         maintenance: expires what is old after commits; by default nothing does.
         queue: of the machine's processes that commit to the table; by default none.
         sleep: takes seconds.
+        tenure: as of `TwoPhaseCommit`.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Coordinator:
         maintenance: TableMaintenance | None = None,
         queue: CommitQueue | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        tenure: Tenure = unchallenged,
     ) -> None:
         self._owners = owners
         self._committers = committers
@@ -77,7 +79,10 @@ class Coordinator:
         self._maintenance = maintenance
         self._maintenance_lock = threading.Lock()
         backoff = Backoff(random.SystemRandom(), sleep)
-        self._rounds = TwoPhaseCommit(owners, backoff, queue or CommitQueue(None), self.watch)
+        self._tenure = tenure
+        self._rounds = TwoPhaseCommit(
+            owners, backoff, queue or CommitQueue(None), self.watch, tenure
+        )
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
         self._fencing = WriterFencing(
@@ -87,7 +92,12 @@ class Coordinator:
         self._lock = threading.Lock()
 
     @classmethod
-    def of_table(cls, location: TableLocation, owners: Sequence[OwnerClient]) -> Coordinator:
+    def of_table(
+        cls,
+        location: TableLocation,
+        owners: Sequence[OwnerClient],
+        tenure: Tenure = unchallenged,
+    ) -> Coordinator:
         """Make the coordinator of a table that is to be kept up by it."""
         return cls(
             owners,
@@ -96,6 +106,7 @@ class Coordinator:
             timer=DebouncedTimer(),
             maintenance=TableMaintenance.at(location, now_millis),
             queue=CommitQueue.of_table(location.fingerprint),
+            tenure=tenure,
         )
 
     def ping(self) -> None:
@@ -234,6 +245,7 @@ class Coordinator:
                 return known
             committer = self._committers.for_user(user)
             committer.check_files_exist(messages)
+            self._tenure()()
             result = committer.overwrite(
                 request.name,
                 messages,

@@ -30,6 +30,13 @@ _MAX_PREPARED_AGAIN = 100
 _MAX_MISSING = 3
 """A rollback of another process may have taken what was read; else the file is gone for good."""
 
+Tenure = Callable[[], Callable[[], None]]
+
+
+def unchallenged() -> Callable[[], None]:
+    """Begin a round of a coordinator whose owners and itself nobody replaces unseen."""
+    return lambda: None
+
 
 class TwoPhaseCommit:
     """Runs rounds: owners prepare, one snapshot is published, owners are told.
@@ -37,6 +44,8 @@ class TwoPhaseCommit:
     Args:
         queue: of the machine's processes that commit to the table.
         watch: called where owners still compact.
+        tenure: called as a round begins; what it returns is called before the round's snapshot is
+            published, and raises an error where owners or the coordinator were replaced meanwhile.
     """
 
     def __init__(
@@ -45,11 +54,13 @@ class TwoPhaseCommit:
         backoff: Backoff,
         queue: CommitQueue,
         watch: Callable[[], None],
+        tenure: Tenure = unchallenged,
     ) -> None:
         self._owners = owners
         self._backoff = backoff
         self._queue = queue
         self._watch = watch
+        self._tenure = tenure
         self.prepared_again = 0
         """How many rounds were repeated, as others had committed meanwhile."""
 
@@ -100,6 +111,7 @@ class TwoPhaseCommit:
         self, request: CommitRequest, committer: Committer, attempt_id: str, generation: int | None
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
+        check_tenure = self._tenure()
         base = committer.base()
         prepared = gather(
             [
@@ -118,6 +130,7 @@ class TwoPhaseCommit:
             ]
         )
         messages = [message for answer in prepared for message in answer]
+        check_tenure()
         dynamic = any(message.total_buckets == DYNAMIC for message in messages)
         result = committer.commit(
             request.name,

@@ -152,12 +152,25 @@ def _forwarded(method: Method[..., Any]) -> Callable[..., Any]:
     return forward
 
 
-def _actor(kind: type, client: type[Client]) -> Any:
-    """Restarted by Ray for ever; a call is never made twice by Ray."""
+def actor_of(kind: type, client: type[Client]) -> Any:
+    """Make an actor of a class, with a client's methods. Ray restarts it for ever, and makes no
+    call twice."""
     remote: Any = ray.remote
     groups = {method.group.name: method.group.threads for method in methods_of(client)}
     options = {"concurrency_groups": {**groups, "watch": 1}}
     return remote(max_restarts=-1, max_task_retries=0, **options)(_serving(client)(kind))
+
+
+def named_actor(actor: Any, name: str, num_cpus: float = 0, **options: Any) -> Any:
+    """Make what starts a detached actor of this name, or finds it."""
+    return actor.options(
+        name=name,
+        namespace=NAMESPACE,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=num_cpus,
+        **options,
+    )
 
 
 class _Owner:
@@ -228,13 +241,10 @@ class _Coordinator:
         self.progress = CallProgress()
 
         def start(index: int) -> Any:
-            return OwnerActor.options(
-                name=owner_name(location, index),
-                namespace=NAMESPACE,
-                lifetime="detached",
-                get_if_exists=True,
-                num_cpus=owner_cpus,
-            ).remote(location, index, owners, local, lease_millis, limits)
+            name = owner_name(location, index)
+            return named_actor(OwnerActor, name, owner_cpus).remote(
+                location, index, owners, local, lease_millis, limits
+            )
 
         self._start = start
         self._owners = [start(index) for index in range(owners)]
@@ -271,5 +281,5 @@ class _Coordinator:
         return len(self._owners)
 
 
-OwnerActor = _actor(_Owner, OwnerClient)
-CoordinatorActor = _actor(_Coordinator, CoordinatorClient)
+OwnerActor = actor_of(_Owner, OwnerClient)
+CoordinatorActor = actor_of(_Coordinator, CoordinatorClient)

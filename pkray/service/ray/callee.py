@@ -106,11 +106,22 @@ class Callee:
             self._silent_since = now
         return now - self._silent_since
 
-    def replace(self) -> None:
-        """Have Ray kill it, which takes some seconds where it is stopped, and start it anew."""
+    def ask_sign(self, group: str) -> Any:
+        """Ask for a sign of life: see `CallProgress.sign`."""
+        return self.actor.sign_of_life.remote(group)
+
+    def replace(self, is_silent: bool) -> None:
+        """Have Ray kill it, which takes some seconds where it is stopped, and start it anew.
+
+        Args:
+            is_silent: it gives no sign of life; else a call does not get on.
+        """
         self._silent_since = None
         self.left_alone_until = self.clock() + _START_SECONDS
         _log.warning("%s is replaced: it shows no progress", self)
+        self._replace(is_silent)
+
+    def _replace(self, is_silent: bool) -> None:
         with suppress(RayError, ValueError):
             ray.kill(self.actor, no_restart=False)
 
@@ -185,7 +196,7 @@ class CallWatch:
             self._asked_at = now
             with suppress(RayError):
                 group = LOOKUPS if self._method.is_lookup else self._method.group.name
-                self._asked = self._callee.actor.sign_of_life.remote(group)
+                self._asked = self._callee.ask_sign(group)
         if self._asked is not None and now - self._asked_at >= self._apart:
             self._callee.silent_seconds()
 
@@ -216,7 +227,7 @@ class CallWatch:
         callee = self._callee
         is_lost = callee.silent_seconds() >= callee.limits.call_seconds
         if self._is_silent and is_lost and now >= callee.left_alone_until:
-            callee.replace()
+            callee.replace(is_silent=True)
         callee.unavailable(
             f"did not answer a {self._method.name} within {self._limit:g} s without progress "
             "(lookup_timeout): try again"
@@ -230,7 +241,7 @@ class CallWatch:
             time.sleep(random.SystemRandom().uniform(0, seconds / _SIGNS))
             self._listen(callee.clock())
         if self._is_silent or not was_silent:
-            callee.replace()
+            callee.replace(self._is_silent)
         callee.unavailable(
             f"showed no progress with {self._method.name!r} for {seconds:g} s (call_timeout): "
             "it is replaced; try again"

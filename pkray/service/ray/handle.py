@@ -15,7 +15,7 @@ from pkray.service.ray.callee import Callee
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_AS_BYTES: dict[Method[..., Any], tuple[Callable[..., bytes], Callable[[bytes], Any]]] = {
+AS_BYTES: dict[Method[..., Any], tuple[Callable[..., bytes], Callable[[bytes], Any]]] = {
     OwnerClient.lookup: (encode_request, decode_answer)
 }
 """How a method's arguments and its answer travel, where not as Ray has it."""
@@ -73,7 +73,7 @@ class RayHandle:
 
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of the actor."""
-        callee, travels = self._callee, _AS_BYTES.get(method)
+        callee, travels = self._callee, AS_BYTES.get(method)
         remote: Any = method.of(callee.actor)
         if travels is None:
             return RayPending(remote.remote(*args, **kwargs), callee, method)

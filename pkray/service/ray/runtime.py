@@ -1,10 +1,11 @@
-"""The service on Ray: one coordinator and some owners a table, as named, detached actors."""
+"""The service on Ray: tables in a pool of workers, or with named, detached actors of their own."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -27,12 +28,14 @@ from pkray.service.client.table_service import TableService
 from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
+from pkray.service.pool.parts import COORDINATOR, HostedTable
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId, first_push
 from pkray.service.ray import hosted
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
     coordinator_name,
+    named_actor,
     owner_client,
     owner_name,
     service_name,
@@ -40,6 +43,8 @@ from pkray.service.ray.actors import (
 from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.hosted import RemoteHosted, Silence
+from pkray.service.ray.placed_handle import PlacedHandle
+from pkray.service.ray.pool import Pool, PoolSettings, pool_name
 from pkray.service.ray.workers import Workers
 from pkray.service.runtime import checked_directory, checked_lease, checked_owners, default_owners
 from pkray.storage.location import TableLocation
@@ -59,7 +64,9 @@ class RayRuntime:
             that another process of this user and Python environment started here, else a new one.
         owners: owners a table, for tables whose service is not running yet; default one a
             bucket, at most one a processor of the cluster.
-        owner_cpus: processors Ray reserves for each owner. Default 0.
+        owner_cpus: processors Ray reserves for each process of owners. Default 0.
+        pool_workers: processes that share the tables of a warehouse, for warehouses whose pool is
+            not running yet; default one a processor of the cluster.
         local_directory: the nodes' folder for spooled rows and lookup caches.
         writer_lease: seconds for which `latest` lookups see rows of a writer whose process is
             gone, for tables whose service is not running yet. Default 30.
@@ -77,6 +84,7 @@ class RayRuntime:
         address: str | None = None,
         owners: int | None = None,
         owner_cpus: float = 0,
+        pool_workers: int | None = None,
         local_directory: str | os.PathLike[str] | None = None,
         writer_lease: float = LEASE_MILLIS / 1000,
         call_timeout: float = DEFAULT_LIMITS.call_seconds,
@@ -86,6 +94,8 @@ class RayRuntime:
         self._silences: dict[str, Silence] = {}
         self._owners = checked_owners(owners)
         self._owner_cpus = checked_number("owner_cpus", owner_cpus, 0, "processors")
+        self._workers = checked_owners(pool_workers, "pool_workers")
+        self._pools: dict[str, Pool] = {}
         self._local = checked_directory(local_directory)
         self._lease_millis = checked_lease(writer_lease)
         self._started = not ray.is_initialized()
@@ -94,13 +104,14 @@ class RayRuntime:
         self._services: dict[str, TableService] = {}
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
-        """Find the table's actors, started where they are not there."""
+        """Find the table's service: in the pool, or dedicated to it."""
         if location.fingerprint not in self._services:
-            self._services[location.fingerprint] = self._start(location, schema)
+            start = self._start if schema.core.service_dedicated else self._find
+            self._services[location.fingerprint] = start(location, schema)
         return self._services[location.fingerprint]
 
     def stop(self, location: TableLocation) -> None:
-        """Stop the table's actors."""
+        """Stop the table's service."""
         service = self._services.pop(location.fingerprint, None)
         if service is not None:
             service.writers.stop()
@@ -113,6 +124,8 @@ class RayRuntime:
                 with contextlib.suppress(ServiceUnavailableError):
                     OwnerClient(RayHandle(actor, name, self._limits, patience_seconds=0)).close()
             ray.kill(actor)
+        if Pool.is_running(name := pool_name(location)):
+            self._pool(name).release(location.fingerprint)
 
     def spread(
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
@@ -138,6 +151,7 @@ class RayRuntime:
         return {
             "owners": self._owners,
             "owner_cpus": self._owner_cpus,
+            "pool_workers": self._workers,
             "local_directory": self._local,
             "writer_lease": self._lease_millis / 1000,
             "call_timeout": self._limits.call_seconds,
@@ -192,20 +206,12 @@ class RayRuntime:
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
         limits, look = self._limits, TableIdentity.at(location).check_same_table
         look()
-        resources: Any = ray.cluster_resources  # it has no types
-        processors = int(resources().get("CPU", 1))
-        wanted = _living_owners(location) or self._owners or default_owners(schema, processors)
+        wanted = _living_owners(location) or self._owners
+        wanted = wanted or default_owners(schema, self.processors)
         count: int | None = None
 
         def find() -> Any:
-            options = CoordinatorActor.options(
-                name=coordinator_name(location),
-                namespace=NAMESPACE,
-                lifetime="detached",
-                get_if_exists=True,
-                num_cpus=0,
-            )
-            return options.remote(
+            return named_actor(CoordinatorActor, coordinator_name(location)).remote(
                 location, count or wanted, self._owner_cpus, self._local, self._lease_millis, limits
             )
 
@@ -217,13 +223,75 @@ class RayRuntime:
             coordinator.start_owners.once()
 
         owners = [owner_client(location, index, limits, look, start) for index in range(count)]
+        return self._reached(
+            location, coordinator, owners, DedicatedOwners(location, count, limits)
+        )
+
+    def _find(self, location: TableLocation, schema: TableSchema) -> TableService:
+        """Find the table's service in the pool of its warehouse."""
+        look = TableIdentity.at(location).check_same_table
+        look()
+        pool = self._pool(pool_name(location))
+        wanted = self._owners or default_owners(schema, self.processors)
+        table = pool.keeper.open(HostedTable(location, wanted, self._lease_millis, self._limits))
+        handle = PlacedHandle(pool, table, COORDINATOR, look, self._limits)
+        placed = PooledOwners(pool.settings, table)
+        return self._reached(location, CoordinatorClient(handle), placed.clients(look), placed)
+
+    def _pool(self, name: str) -> Pool:
+        if name not in self._pools:
+            self._pools[name] = Pool(
+                PoolSettings(name, self._workers, self._owner_cpus, self._local, self._limits)
+            )
+        return self._pools[name]
+
+    def _reached(
+        self,
+        location: TableLocation,
+        coordinator: CoordinatorClient,
+        owners: Sequence[OwnerClient],
+        placed: DedicatedOwners | PooledOwners,
+    ) -> TableService:
         address = ray.get_runtime_context().gcs_address
 
         def push_target(session: SessionId, schema: TableSchema) -> PushTarget:
-            return RayTarget(address, location, schema, count, session, limits)
+            return RayTarget(address, location, schema, placed, session)
 
         writers = _writers_of(address, location, self._lease_millis)
         return TableService(coordinator, owners, push_target, _retain, _load, writers)
+
+
+@dataclass(frozen=True)
+class DedicatedOwners:
+    """The owners of a table that has processes of its own, for any process of the cluster."""
+
+    location: TableLocation
+    count: int
+    limits: CallLimits
+
+    def clients(self, look: Callable[[], None]) -> list[OwnerClient]:
+        """Make clients of all owners; ``look`` as of `RayHandle`."""
+        return [owner_client(self.location, i, self.limits, look) for i in range(self.count)]
+
+
+@dataclass(frozen=True)
+class PooledOwners:
+    """The owners of a table in a pool, for any process of the cluster."""
+
+    settings: PoolSettings
+    table: HostedTable
+
+    @property
+    def count(self) -> int:
+        return self.table.owners
+
+    def clients(self, look: Callable[[], None]) -> list[OwnerClient]:
+        """Make clients of all owners; ``look`` as of `RayHandle`."""
+        pool, table, limits = Pool(self.settings), self.table, self.settings.limits
+        return [
+            OwnerClient(PlacedHandle(pool, table, index, look, limits))
+            for index in range(self.count)
+        ]
 
 
 @checked_class
@@ -235,11 +303,9 @@ class RayTarget:
         address: str,
         location: TableLocation,
         schema: TableSchema,
-        owners: int,
+        owners: DedicatedOwners | PooledOwners,
         session: SessionId,
-        limits: CallLimits,
     ) -> None:
-        self._limits = limits
         self._address = address
         self._location = location
         self._schema = schema
@@ -256,14 +322,12 @@ class RayTarget:
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             join_known(self._address)
         look = TableIdentity.at(self._location).check_same_table
-        owners = [
-            owner_client(self._location, index, self._limits, look) for index in range(self._owners)
-        ]
+        owners = self._owners.clients(look)
         first = first_push(self._schema, self._session, source, attempt)
         if self.stages_rows:
             return StagingPusher(self._schema, owners, first)
         assigner = dynamic_client(self._schema, owners)
-        return Pusher(self._schema, self._owners, pushing(owners), first, assigner)
+        return Pusher(self._schema, len(owners), pushing(owners), first, assigner)
 
 
 def _actors_of(location: TableLocation) -> list[str]:

@@ -14,13 +14,19 @@ from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handle import methods_of
-from pkray.service.local_handle import LocalHandle
+from pkray.service.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
+from pkray.service.pool.assignments import Assignments
+from pkray.service.pool.calls import KeeperClient
 
 OF_ACTORS = {CoordinatorClient.start_owners, CoordinatorClient.owner_count}
 LISTED = [
     pytest.param(method, kind, id=f"{client.__name__}.{method.name}")
-    for client, kind in ((OwnerClient, BucketOwner), (CoordinatorClient, Coordinator))
+    for client, kind in (
+        (OwnerClient, BucketOwner),
+        (CoordinatorClient, Coordinator),
+        (KeeperClient, Assignments),
+    )
     for method in methods_of(client)
     if method not in OF_ACTORS
 ]
@@ -112,3 +118,23 @@ def test_a_closed_callee_takes_no_more_calls():
 
 def test_a_method_stays_itself_in_another_process():
     assert pickle.loads(pickle.dumps(OwnerClient.lookup)) is OwnerClient.lookup
+
+
+def test_a_lane_runs_as_many_jobs_at_a_time_as_it_is_wide():
+    lane, gate, running = Lane(2), threading.Event(), []
+
+    def work(number):
+        running.append(number)
+        assert gate.wait(10)
+
+    jobs = [Job(work, (number,)) for number in range(5)]
+    for job in jobs:
+        lane.add(job)
+    deadline = time.monotonic() + 10
+    while len(running) < 2 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not jobs[0].wait(0.05)
+    assert sorted(running) == [0, 1]
+    gate.set()
+    assert all(job.wait(10) for job in jobs)
+    assert sorted(running) == [0, 1, 2, 3, 4]

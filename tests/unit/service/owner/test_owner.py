@@ -13,6 +13,7 @@ from pkray.errors import (
     CommitFencedError,
     CommitUnknownError,
     LostBatchesError,
+    ServiceUnavailableError,
 )
 from pkray.expiration.rollback import Rollback
 from pkray.metadata.schemas import SchemaStore
@@ -192,6 +193,25 @@ def test_a_batch_of_a_committed_session_that_comes_late_is_dropped(service):
     service.commit(session, 1, {(DRIVER, 0): 1})
     service.push(session, 0, {1: "late"})
     assert service.content("latest") == {1: "a"}
+
+
+def test_what_was_prepared_is_not_published_where_an_owner_was_replaced_meanwhile(service):
+    moved = True
+
+    def check():
+        if moved:
+            raise ServiceUnavailableError("owner 0 is at another worker")
+
+    committers = Committers(service.location, now_millis)
+    service.coordinator = Coordinator([service.owner], committers, now_millis, tenure=lambda: check)
+    session = service.coordinator.begin("job")
+    service.push(session, 0, {1: "a"})
+    with pytest.raises(ServiceUnavailableError, match="another worker"):
+        service.commit(session, 1, {(DRIVER, 0): 1})
+    assert service.content() == {}
+    moved = False
+    assert service.commit(session, 1, {(DRIVER, 0): 1}).new
+    assert service.content() == {1: "a"}
 
 
 def test_a_restarted_owner_names_what_it_lost(service):

@@ -1,0 +1,188 @@
+"""Which worker of a pool has which part of a table."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.pool.parts import Assignment, HostedTable, Part, Renewal, WorkerProcess
+
+LEASE_SECONDS = 5.0
+"""How long a worker may answer after the keeper has heard of it. Short, as nobody else gets the
+parts of a lost worker before; longer than a busy machine keeps a thread waiting as a rule."""
+_DRIFT = 1.1
+"""The keeper counts a lease as longer than the worker does: their clocks differ in speed."""
+
+
+@dataclass
+class _Worker:
+    process: WorkerProcess
+    until: float
+    has_nothing_older: bool
+
+
+class Assignments:
+    """Assigns parts to workers, each under a number that grows. Thread-safe.
+
+    A part is given away only when the worker that had it cannot answer any more: its lease has run
+    out, its process is known to be dead, or it has dropped the part. Keepers remember nothing of
+    those before them: a new one waits until their leases have run out, and assigns all parts anew.
+
+    Args:
+        workers: that there are to be.
+        clock: seconds; also while the machine sleeps.
+        first: above all numbers that keepers before this one gave.
+    """
+
+    def __init__(self, workers: int, clock: Callable[[], float], first: int) -> None:
+        self.workers = workers
+        self._clock = clock
+        self._number = first
+        self._lock = threading.Lock()
+        self._settled_at = clock() + LEASE_SECONDS * _DRIFT
+        self._processes: dict[int, _Worker] = {}
+        self._replaced: set[str] = set()
+        self._tables: dict[str, HostedTable] = {}
+        self._given: dict[Part, Assignment] = {}
+        self._free_at: dict[Part, tuple[float, int]] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._tables)
+
+    def open(self, table: HostedTable) -> HostedTable:
+        """Host a table; return it as it is hosted, perhaps since before."""
+        with self._lock:
+            if self._is_closed:
+                raise ServiceUnavailableError("the pool of workers is ending: try again")
+            return self._tables.setdefault(table.location.fingerprint, table)
+
+    def locate(self, table: HostedTable, index: int) -> Assignment:
+        """Find the worker that has a part; assign it where no worker that lives has it.
+
+        Raises:
+            ServiceUnavailableError: the table has another number of owners, or the part cannot be
+                given to anybody yet.
+        """
+        hosted = self.open(table)
+        if hosted.owners != table.owners:
+            raise ServiceUnavailableError(
+                f"table {table.location.name} has {hosted.owners} owners by now, not "
+                f"{table.owners}: load it again",
+                table=table.location.name,
+            )
+        with self._lock:
+            return self._assign(table.part(index), hosted)
+
+    def claim(
+        self, worker: int, process: WorkerProcess, part: Part
+    ) -> tuple[Assignment | None, HostedTable | None]:
+        """Say where a part is, to a worker that was called for it; None where nobody has it."""
+        with self._lock:
+            known, given = self._processes.get(worker), self._given.get(part)
+            if known is None or known.process != process:
+                return None, None
+            return given, self._tables.get(part.table)
+
+    def renew(self, worker: int, process: WorkerProcess, held: Mapping[Part, int]) -> Renewal:
+        """Extend a worker's lease, for all parts that are still its own.
+
+        Args:
+            held: the parts that it has, and under which numbers.
+        """
+        with self._lock:
+            if process.token in self._replaced:
+                return Renewal(is_replaced=True)
+            now, known = self._clock(), self._processes.get(worker)
+            if known is not None and known.process != process:
+                self._lose(worker, known, process)
+            gone = {
+                part: number
+                for part, number in held.items()
+                if self._given.get(part) != Assignment(worker, number)
+            }
+            until = now + LEASE_SECONDS * _DRIFT
+            self._processes[worker] = _Worker(process, until, len(gone) == 0)
+            return Renewal(gone)
+
+    def move(self, part: Part, number: int) -> None:
+        """Take a part from the worker that has it under this number: it does not get on."""
+        with self._lock:
+            given = self._given.get(part)
+            if given is not None and given.number == number:
+                self._revoke(part, given)
+
+    def confirm(self, numbers: Mapping[Part, int]) -> Mapping[Part, int]:
+        """Return those of the parts that are assigned under other numbers by now."""
+        with self._lock:
+            if self._is_closed:
+                return numbers
+            given = self._given
+            return {p: n for p, n in numbers.items() if p not in given or given[p].number != n}
+
+    def release(self, table: str) -> dict[Part, Assignment]:
+        """Host a table no longer; the parts that workers may still have."""
+        with self._lock:
+            self._tables.pop(table, None)
+            parts = {part: given for part, given in self._given.items() if part.table == table}
+            for part, given in parts.items():
+                self._revoke(part, given)
+            return parts
+
+    def dropped(self, part: Part, number: int) -> None:
+        """Note that the worker which had a part under this number has dropped it."""
+        with self._lock:
+            _, taken = self._free_at.get(part, (0.0, None))
+            if taken == number:
+                del self._free_at[part]
+
+    def close(self) -> bool:
+        """Take no more tables; whether there is none."""
+        with self._lock:
+            self._is_closed = not self._tables
+            return self._is_closed
+
+    def _assign(self, part: Part, table: HostedTable) -> Assignment:
+        now, given = self._clock(), self._given.get(part)
+        if given is not None:
+            if self._processes[given.worker].until > now:
+                return given
+            self._revoke(part, given)
+        self._settle(now)
+        wait = max(self._settled_at, self._free_at.get(part, (0.0, 0))[0]) - now
+        workers = [number for number, each in self._processes.items() if each.until > now]
+        if wait > 0 or not workers:
+            reason = f"is given to another worker in {wait:.1f} s" if wait > 0 else "has no worker"
+            raise ServiceUnavailableError(
+                f"{table.label(part.index)} {reason}: try again", table=table.location.name
+            )
+        self._free_at.pop(part, None)
+        loads = Counter(each.worker for each in self._given.values())
+        together = Counter(a.worker for p, a in self._given.items() if p.table == part.table)
+        self._number += 1
+        worker = min(workers, key=lambda each: (together[each], loads[each], each))
+        self._given[part] = Assignment(worker, self._number)
+        return self._given[part]
+
+    def _settle(self, now: float) -> None:
+        """See whether all workers have dropped what a keeper before this one gave them."""
+        known = self._processes.values()
+        if len(known) >= self.workers and all(each.has_nothing_older for each in known):
+            self._settled_at = min(self._settled_at, now)
+
+    def _lose(self, worker: int, known: _Worker, process: WorkerProcess) -> None:
+        """Take back what a process had that another one has replaced."""
+        self._replaced.add(known.process.token)
+        # On one node the next is started when the one before is dead; of a lost node nobody knows.
+        is_dead = known.process.node == process.node
+        for part, given in list(self._given.items()):
+            if given.worker == worker:
+                del self._given[part]
+                self._free_at[part] = 0.0 if is_dead else known.until, given.number
+
+    def _revoke(self, part: Part, given: Assignment) -> None:
+        del self._given[part]
+        self._free_at[part] = self._processes[given.worker].until, given.number

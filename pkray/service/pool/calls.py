@@ -1,0 +1,51 @@
+"""What a pool's keeper is asked: see `Assignments`."""
+# mypy: disable-error-code="empty-body"
+# Stubs are never run.
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pkray.service.handle import Client, Group, method
+from pkray.service.pool.parts import Assignment, HostedTable, Part, Renewal, WorkerProcess
+
+_ASK = Group("ask", threads=4)
+_RENEW = Group("renew", threads=4)
+
+
+class KeeperClient(Client):
+    """The methods of a pool's keeper."""
+
+    @method(_ASK, is_short=True)
+    def open(self, table: HostedTable) -> HostedTable:
+        """Host a table; return it as it is hosted, perhaps since before."""
+
+    @method(_ASK, is_short=True)
+    def locate(self, table: HostedTable, index: int) -> Assignment:
+        """Find the worker that has a part; assign it where no worker that lives has it."""
+
+    @method(_RENEW, is_short=True)
+    def claim(
+        self, worker: int, process: WorkerProcess, part: Part
+    ) -> tuple[Assignment | None, HostedTable | None]:
+        """Say where a part is, to a worker that was called for it."""
+
+    @method(_RENEW, is_short=True)
+    def renew(self, worker: int, process: WorkerProcess, held: Mapping[Part, int]) -> Renewal:
+        """Extend a worker's lease, for all parts that are still its own."""
+
+    @method(_ASK, is_short=True)
+    def move(self, part: Part, number: int) -> None:
+        """Take a part from the worker that has it under this number."""
+
+    @method(_ASK, is_short=True)
+    def confirm(self, numbers: Mapping[Part, int]) -> Mapping[Part, int]:
+        """Return those of the parts that are assigned under other numbers by now."""
+
+    @method(_ASK, is_short=True)
+    def release(self, table: str) -> dict[Part, Assignment]:
+        """Host a table no longer; the parts that workers may still have."""
+
+    @method(_ASK, is_short=True)
+    def dropped(self, part: Part, number: int) -> None:
+        """Note that the worker which had a part under this number has dropped it."""

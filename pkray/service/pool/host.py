@@ -1,0 +1,279 @@
+"""The parts of tables that one worker of a pool hosts."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from typing import Any, Protocol
+
+from pkray.errors import PkrayError, ServiceUnavailableError
+from pkray.service.handle import Method
+from pkray.service.local_handle import Job
+from pkray.service.owner.owner import BucketOwner
+from pkray.service.pool.calls import KeeperClient
+from pkray.service.pool.lease import Lease, awake_and_asleep
+from pkray.service.pool.parts import Assignment, HostedTable, MovedError, Part, WorkerProcess
+from pkray.service.progress import LOOKUPS, START, CallProgress
+from pkray.service.timing.pulse import Pulse
+
+_log = logging.getLogger(__name__)
+
+BEAT_SECONDS = 1.0
+"""How often a worker renews its lease."""
+_IDLE_SECONDS = 900.0
+"""After which a part that holds nothing is closed; it is opened again when it is called."""
+
+
+class Target(Protocol):
+    """An owner or a coordinator."""
+
+    def close(self) -> None: ...
+
+
+class HostedPart:
+    """A part under one number; made when it is first called.
+
+    Args:
+        make: makes the owner or the coordinator.
+    """
+
+    def __init__(
+        self,
+        part: Part,
+        number: int,
+        table: HostedTable,
+        make: Callable[[HostedPart], Target],
+        clock: Callable[[], float],
+    ) -> None:
+        self.part = part
+        self.number = number
+        self.table = table
+        self.progress = CallProgress()
+        self._make = make
+        self._made: Target | None = None
+        self._lock = threading.Lock()
+        self._clock = clock
+        self._is_closed = False
+        self._calls = 0
+        self._used = clock()
+
+    @property
+    def target(self) -> Any:
+        """The owner or the coordinator."""
+        if self._made is None:
+            with self._lock:
+                if self._is_closed:
+                    raise self.moved()
+                if self._made is None:
+                    with self.progress.at(START):
+                        self._made = self._make(self)
+        return self._made
+
+    @contextmanager
+    def called(self, method: Method[..., Any]) -> Iterator[None]:
+        """Note a call while it runs."""
+        self._calls += 1
+        try:
+            with ExitStack() as noted:
+                if method.is_lookup:
+                    noted.enter_context(self.progress.at(LOOKUPS))
+                if not method.is_short:
+                    noted.enter_context(self.progress.at(method.group.name))
+                yield
+        finally:
+            self._used = self._clock()
+            self._calls -= 1
+
+    def holds_nothing(self) -> bool:
+        """Whether it was long not called, and nothing is lost if it is closed."""
+        made = self._made
+        if made is None or self._calls or self._clock() - self._used < _IDLE_SECONDS:
+            return False
+        if not isinstance(made, BucketOwner):
+            return True
+        stats = made.stats()
+        return not (stats.sessions or stats.compaction.running)
+
+    def close(self) -> None:
+        """Let go of it; wait for what it is at work on."""
+        with self._lock:
+            self._is_closed = True
+            made, self._made = self._made, None
+        if made is not None:
+            with suppress(PkrayError, OSError):
+                made.close()
+
+    def moved(self, assignment: Assignment | None = None) -> MovedError:
+        """Say that it is not here under this number."""
+        return MovedError(
+            f"{self.table.label(self.part.index)} is at another worker: try again",
+            assignment=assignment,
+        )
+
+
+class PartHost:
+    """Opens parts, answers their calls, and drops what is no longer this worker's. Thread-safe.
+
+    Args:
+        worker: its number.
+        keeper: of the pool.
+        make: makes the owner or the coordinator of a part.
+        on_replaced: called where another process is in this one's place.
+        clock: seconds; also while the machine sleeps.
+    """
+
+    def __init__(
+        self,
+        worker: int,
+        process: WorkerProcess,
+        keeper: KeeperClient,
+        make: Callable[[HostedPart], Target],
+        on_replaced: Callable[[], None],
+        clock: Callable[[], float] = awake_and_asleep,
+    ) -> None:
+        self.worker = worker
+        self.process = process
+        self._keeper = keeper
+        self._make = make
+        self._on_replaced = on_replaced
+        self._clock = clock
+        self._parts: dict[Part, HostedPart] = {}
+        self._lock = threading.Lock()
+        self._claiming = threading.Lock()
+        self._lease = Lease(self._ask, clock)
+        self._pulse = Pulse(self.beat, BEAT_SECONDS, "pkray-lease")
+
+    def start(self) -> None:
+        """Renew the lease from now on."""
+        self._pulse.start()
+
+    def beat(self) -> bool:
+        """Renew the lease, and close parts that hold nothing; done every second."""
+        self._lease.renew()
+        for held in list(self._parts.values()):
+            with suppress(PkrayError):
+                if held.holds_nothing():
+                    self._drop(held)
+        return True
+
+    def call(
+        self,
+        part: Part,
+        number: int,
+        method: Method[..., Any],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Call a method of a part.
+
+        Args:
+            number: under which the caller knows the part to be here.
+
+        Raises:
+            MovedError: it is not, or no longer when the call ends: its answer counts no more.
+            ServiceUnavailableError: whether it is, is not known, as the keeper does not answer.
+        """
+        held = self._find(part, number)
+        with held.called(method):
+            answer = method.of(held.target)(*args, **(kwargs or {}))
+        self.check(held)
+        return answer
+
+    def check(self, held: HostedPart) -> None:
+        """See that a part is here still.
+
+        Raises:
+            MovedError: it is not.
+        """
+        self._lease.ensure()
+        if self._parts.get(held.part) is not held:
+            raise held.moved()
+
+    def sign(self, part: Part, group: str) -> object:
+        """Return another value whenever a call of a part may have got on."""
+        held = self._parts.get(part)
+        return None if held is None else held.progress.sign(group)
+
+    def drop(self, part: Part, number: int) -> None:
+        """Close a part, if it is here under this number or one before; wait until it is."""
+        held = self._parts.get(part)
+        if held is not None and held.number <= number:
+            self._forget(held)
+            held.close()
+
+    def has(self, part: Part) -> bool:
+        return part in self._parts
+
+    def tenure(
+        self, held: HostedPart, others: Callable[[], Mapping[Part, int]]
+    ) -> Callable[[], Callable[[], None]]:
+        """Make what a coordinator begins a commit with, and checks it with before it publishes.
+
+        Args:
+            others: the owners, and the numbers under which they are called.
+        """
+
+        def begin() -> Callable[[], None]:
+            self.check(held)
+            numbers = {held.part: held.number, **others()}
+            return lambda: self._confirm(held, numbers)
+
+        return begin
+
+    def _confirm(self, held: HostedPart, numbers: Mapping[Part, int]) -> None:
+        self.check(held)
+        moved = self._keeper.confirm(numbers)
+        if moved:
+            names = ", ".join(held.table.label(part.index) for part in sorted(moved))
+            raise ServiceUnavailableError(
+                f"{names}: at another worker since the commit began, which publishes nothing; "
+                "try again",
+                table=held.table.location.name,
+            )
+
+    def _find(self, part: Part, number: int) -> HostedPart:
+        self._lease.ensure()
+        held = self._parts.get(part)
+        if held is None or held.number < number:
+            held = self._claim(part, number)
+        if held.number != number:
+            raise held.moved(Assignment(self.worker, held.number))
+        return held
+
+    def _claim(self, part: Part, number: int) -> HostedPart:
+        with self._claiming:
+            held = self._parts.get(part)
+            if held is not None and held.number >= number:
+                return held
+            given, table = self._keeper.claim.once(self.worker, self.process, part)
+            if held is not None and (given is None or given.number != held.number):
+                self._drop(held)
+            if given is None or table is None or given.worker != self.worker:
+                raise MovedError("the part is at another worker: try again", assignment=given)
+            made = HostedPart(part, given.number, table, self._make, self._clock)
+            with self._lock:
+                return self._parts.setdefault(part, made)
+
+    def _ask(self) -> None:
+        held = {part: each.number for part, each in list(self._parts.items())}
+        answer = self._keeper.renew.once(self.worker, self.process, held)
+        if answer.is_replaced:
+            self._on_replaced()
+            raise ServiceUnavailableError("another process is in this worker's place: try again")
+        for part, number in answer.gone.items():
+            _log.warning("%s is at another worker now", part)
+            found = self._parts.get(part)
+            if found is not None and found.number == number:
+                self._drop(found)
+
+    def _drop(self, held: HostedPart) -> None:
+        """Answer no more calls of a part, at once; it is closed on a thread of its own."""
+        self._forget(held)
+        Job(held.close).start()
+
+    def _forget(self, held: HostedPart) -> None:
+        with self._lock:
+            if self._parts.get(held.part) is held:
+                del self._parts[held.part]

@@ -1,0 +1,216 @@
+"""Calls to parts that a pool's keeper has assigned to its workers."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.call_limits import CallLimits
+from pkray.service.handle import Method, Pending, persist
+from pkray.service.pool.calls import KeeperClient
+from pkray.service.pool.in_order import Ticket
+from pkray.service.pool.parts import Assignment, HostedTable, MovedError, Part
+from pkray.service.ray.callee import Callee
+from pkray.service.ray.handle import AS_BYTES
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_MOVES = 4
+"""Times that a call is sent to another place; by then it is asked anew where the part is."""
+
+
+class ReachedPool(Protocol):
+    """The keeper and the workers of a pool."""
+
+    keeper: KeeperClient
+
+    def worker(self, number: int) -> Any:
+        """Find a worker's actor.
+
+        Raises:
+            ServiceUnavailableError: it is being started anew.
+        """
+        ...
+
+
+class _Place(Callee):
+    """A part at a worker, under one number.
+
+    Where it does not answer, its worker's process is replaced; where a call alone hangs, the keeper
+    gives the part to another worker.
+    """
+
+    def __init__(
+        self,
+        pool: ReachedPool,
+        part: Part,
+        assignment: Assignment,
+        name: str,
+        limits: CallLimits,
+        look: Callable[[], None],
+    ) -> None:
+        self.assignment = assignment
+        self._pool = pool
+        self._part = part
+        self._tickets = 0
+        self._caller = uuid.uuid4().hex
+        self._ordering = threading.Lock()
+
+        def find() -> Any:
+            return pool.worker(assignment.worker)
+
+        super().__init__(find(), name, limits, look, find)
+
+    def send(
+        self, method: Method[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Begin a call; those of ordered groups run in the order in which they were begun."""
+        if not (method.group.is_ordered and method.group.threads == 1):
+            return self._remote(None, method, args, kwargs)
+        with self._ordering:
+            ticket = Ticket(self._caller, self._tickets)
+            self._tickets += 1
+            return self._remote(ticket, method, args, kwargs)
+
+    def ask_sign(self, group: str) -> Any:
+        return self.actor.sign_of_life.remote(self._part, group)
+
+    def _replace(self, is_silent: bool) -> None:
+        if is_silent:
+            super()._replace(is_silent)
+        else:
+            self._pool.keeper.move.once(self._part, self.assignment.number)
+
+    def _remote(
+        self,
+        ticket: Ticket | None,
+        method: Method[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        number = self.assignment.number
+        return self.actor.call.remote(self._part, number, ticket, method, *args, **kwargs)
+
+
+class _PlacedPending(Generic[T]):
+    """An answer that a part owes; asked for at its new place where it has moved."""
+
+    def __init__(
+        self,
+        handle: PlacedHandle,
+        method: Method[..., T],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        decode: Callable[[Any], T],
+    ) -> None:
+        self._handle = handle
+        self._method = method
+        self._args = args
+        self._kwargs = kwargs
+        self._decode = decode
+        self._send()
+
+    def result(self) -> T:
+        """Wait for the answer."""
+        for left in range(_MOVES, 0, -1):
+            try:
+                return self._decode(self._place.wait(self._ref, self._method, self._called))
+            except MovedError as error:
+                self._handle.leave(self._place, error.assignment)
+                if left == 1:
+                    raise
+                self._send()
+            except ServiceUnavailableError:
+                self._handle.leave(self._place)
+                raise
+        raise AssertionError("unreachable")
+
+    def _send(self) -> None:
+        self._place = self._handle.place()
+        self._called = time.monotonic()
+        self._ref = self._place.send(self._method, self._args, self._kwargs)
+
+
+class PlacedHandle:
+    """The methods of a part, wherever it is.
+
+    Args:
+        index: of the part.
+        look: as of `Callee`.
+        limits: default those that the table is hosted with.
+    """
+
+    def __init__(
+        self,
+        pool: ReachedPool,
+        table: HostedTable,
+        index: int,
+        look: Callable[[], None] = lambda: None,
+        limits: CallLimits | None = None,
+    ) -> None:
+        self.limits = limits or table.limits
+        self._pool = pool
+        self._table = table
+        self._index = index
+        self._look = look
+        self._place: _Place | None = None
+        self._lock = threading.Lock()
+
+    def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        """Begin a call of the part."""
+        if method not in AS_BYTES:
+            return _PlacedPending(self, method, args, kwargs, lambda answer: answer)
+        encode, decode = AS_BYTES[method]
+        return _PlacedPending(self, method, (encode(*args, **kwargs),), {}, decode)
+
+    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call the part and wait, again while it finds another place."""
+        patience = self.limits.patience(method.is_lookup)
+        return persist(lambda: self.call_once(method, *args, **kwargs), patience)
+
+    def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return self.submit(method, *args, **kwargs).result()
+
+    @property
+    def number(self) -> int:
+        """Under which the part is called.
+
+        Raises:
+            ServiceUnavailableError: nobody says where it is.
+        """
+        return self.place().assignment.number
+
+    def place(self) -> _Place:
+        """Find where the part is.
+
+        Raises:
+            ServiceUnavailableError: nobody says.
+        """
+        with self._lock:
+            if self._place is None:
+                self._look()
+                given = self._pool.keeper.locate.once(self._table, self._index)
+                self._place = self._at(given)
+            return self._place
+
+    def leave(self, place: _Place, assignment: Assignment | None = None) -> None:
+        """Ask where the part is before the next call, unless that is known by now.
+
+        Args:
+            assignment: where it is said to be.
+        """
+        with self._lock:
+            if self._place is not place:
+                return
+            self._place = None
+            if assignment is not None and assignment.number > place.assignment.number:
+                self._place = self._at(assignment)
+
+    def _at(self, assignment: Assignment) -> _Place:
+        part, name = self._table.part(self._index), self._table.label(self._index)
+        return _Place(self._pool, part, assignment, name, self.limits, self._look)

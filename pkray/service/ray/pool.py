@@ -1,0 +1,368 @@
+"""A pool's keeper and workers as named, detached actors."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import ray
+from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+from pkray.clock import now_millis
+from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.service.call_limits import CallLimits
+from pkray.service.calls import OwnerClient
+from pkray.service.client.lookup_wire import decode_request, encode_answer
+from pkray.service.coordinator.coordinator import Coordinator
+from pkray.service.handle import Method
+from pkray.service.local_handle import Job, Lane, LocalHandle
+from pkray.service.owner.owner import BucketOwner
+from pkray.service.owner_settings import OwnerSettings
+from pkray.service.pool.assignments import Assignments
+from pkray.service.pool.calls import KeeperClient
+from pkray.service.pool.host import HostedPart, PartHost, Target
+from pkray.service.pool.in_order import InOrder, Ticket
+from pkray.service.pool.lease import awake_and_asleep
+from pkray.service.pool.parts import COORDINATOR, Assignment, HostedTable, Part, WorkerProcess
+from pkray.service.pool.shared_executor import SharedExecutor
+from pkray.service.progress import CallProgress
+from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_life
+from pkray.service.ray.handle import RayHandle
+from pkray.service.ray.placed_handle import PlacedHandle
+from pkray.service.timing.pulse import Pulse
+from pkray.storage.location import TableLocation
+from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
+from pkray.storage.secrets import reveal
+
+_KEEP_UP_SECONDS = 2.0
+"""How often the keeper looks for workers that are dead for good, and for new nodes."""
+_EMPTY_SECONDS = 60.0
+"""After which a pool without tables ends."""
+_OVERTAKEN_SECONDS = 5.0
+"""How long a call waits for one that its caller made before it, and that may be lost."""
+_COMPACTIONS = 2
+"""At a time in one worker: one that waits for its storage holds up no other."""
+_DERIVATIONS = 50_000
+"""Rounds of a hash in the name of a pool: names are public, and a short secret could be guessed."""
+_DROP_SECONDS = 30.0
+
+
+def pool_name(location: TableLocation) -> str:
+    """Name the pool of the table's warehouse and of the keys that open it."""
+    warehouse = location.url.rstrip("/").rsplit("/", 2)[0]
+    return _named(warehouse, repr(sorted(reveal(location.storage_options).items())))
+
+
+@lru_cache(maxsize=64)
+def _named(warehouse: str, keys: str) -> str:
+    digest = hashlib.pbkdf2_hmac("sha256", keys.encode(), warehouse.encode(), _DERIVATIONS, 8)
+    return f"pkray-pool-{digest.hex()}"
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """How a pool is set up by whoever starts it.
+
+    Args:
+        name: what the names of its actors begin with.
+        workers: processes; None: one a processor of the cluster, on the processor's node.
+        worker_cpus: processors Ray reserves for each.
+        local_directory: the nodes' folder for spooled rows and lookup caches.
+        limits: of calls to the pool.
+    """
+
+    name: str
+    workers: int | None
+    worker_cpus: float
+    local_directory: str | None
+    limits: CallLimits
+
+    def worker_name(self, number: int) -> str:
+        return f"{self.name}-worker-{number}"
+
+
+class Pool:
+    """A pool as its clients, and its own workers, see it."""
+
+    def __init__(self, settings: PoolSettings) -> None:
+        self.settings = settings
+
+        def find() -> Any:
+            return named_actor(KeeperActor, f"{settings.name}-keeper").remote(settings)
+
+        name = "the keeper of the pool of workers"
+        self.keeper = KeeperClient(RayHandle(find(), name, settings.limits, find=find))
+
+    @staticmethod
+    def is_running(name: str) -> bool:
+        """Whether the pool of this name has a keeper."""
+        with suppress(ValueError):
+            ray.get_actor(f"{name}-keeper", NAMESPACE)
+            return True
+        return False
+
+    def worker(self, number: int) -> Any:
+        """Find a worker's actor.
+
+        Raises:
+            ServiceUnavailableError: it is being started anew.
+        """
+        try:
+            return ray.get_actor(self.settings.worker_name(number), NAMESPACE)
+        except ValueError:
+            raise ServiceUnavailableError(
+                f"worker {number} of the pool is being started anew: try again"
+            ) from None
+
+    def release(self, fingerprint: str) -> None:
+        """Have the workers drop a table's parts."""
+        for part, given in self.keeper.release(fingerprint).items():
+            with suppress(Exception):  # a worker that does not answer is told by the keeper
+                dropping = self.worker(given.worker).drop.remote(part, given.number)
+                ray.get(dropping, timeout=_DROP_SECONDS)
+                self.keeper.dropped(part, given.number)
+
+
+class _Keeper:
+    """Starts the workers, and assigns parts to them."""
+
+    def __init__(self, pool: PoolSettings) -> None:
+        self.progress = CallProgress()
+        self._pool = pool
+        self._used = time.monotonic()
+        self._workers: list[Any] = []
+        wanted = self._places()
+        self.served = Assignments(len(wanted), awake_and_asleep, now_millis() * 1000)
+        self._start(wanted)
+        self._pulse = Pulse(self._keep_up, _KEEP_UP_SECONDS, "pkray-keeper")
+        self._pulse.start()
+
+    @ray.method(concurrency_group="watch")
+    def sign_of_life(self, group: str) -> tuple[str, object]:
+        return sign_of_life(self.progress, group)
+
+    def open(self, table: HostedTable) -> HostedTable:
+        """Host a table of this pool's warehouse and keys."""
+        if pool_name(table.location) != self._pool.name:
+            raise OptionError(
+                f"table {table.location.name} is of another warehouse, or opened with other keys, "
+                "than this pool of workers: it has its own",
+                value=table.location.name,
+            )
+        return self.served.open(table)
+
+    def locate(self, table: HostedTable, index: int) -> Assignment:
+        self.open(table)
+        return self.served.locate(table, index)
+
+    def _places(self) -> list[str | None]:
+        """Where workers are to be: a node each; None: anywhere."""
+        if self._pool.workers is not None:
+            return [None] * self._pool.workers
+        nodes: Any = ray.nodes  # it has no types
+        places = [
+            node["NodeID"]
+            for node in sorted(nodes(), key=lambda node: str(node["NodeID"]))
+            if node["Alive"]
+            for _ in range(int(node["Resources"].get("CPU", 0)))
+        ]
+        return places or [None]
+
+    def _start(self, places: list[str | None]) -> None:
+        """Start the workers that are not there; as many as before at least."""
+        count = max(len(places), len(self._workers))
+        self._workers = []
+        for number in range(count):
+            node = places[number] if number < len(places) else None
+            at = NodeAffinitySchedulingStrategy(node, soft=True) if node else "SPREAD"
+            options = named_actor(
+                WorkerActor,
+                self._pool.worker_name(number),
+                num_cpus=self._pool.worker_cpus,
+                scheduling_strategy=at,
+            )
+            self._workers.append(options.remote(self._pool, number))
+        self.served.workers = count
+
+    def _keep_up(self) -> bool:
+        now = time.monotonic()
+        if len(self.served):
+            self._used = now
+        if now - self._used > _EMPTY_SECONDS and self.served.close():
+            for worker in self._workers:
+                ray.kill(worker)
+            ray.kill(ray.get_runtime_context().current_actor)
+        self._start(self._places())
+        return True
+
+
+class _Answering(Job[Any]):
+    """A call whose answer a loop waits for."""
+
+    __slots__ = ("_future", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[..., Any], *args: Any):
+        super().__init__(work, args)
+        self._loop = loop
+        self._future: asyncio.Future[Any] = loop.create_future()
+
+    def end(self) -> None:
+        super().end()
+        self._loop.call_soon_threadsafe(self._settle)
+
+    async def awaited(self) -> Any:
+        return await self._future
+
+    def _settle(self) -> None:
+        try:
+            self._future.set_result(self.answer())
+        except Exception as error:
+            self._future.set_exception(error)
+
+
+@dataclass
+class _PartCalls:
+    """The calls of one part: a lane a concurrency group, in their callers' order."""
+
+    under_way: int = 0
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    ordered: InOrder[tuple[Method[..., Any], Job[Any]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ordered = InOrder(lambda call: self.begin(*call))
+
+    def begin(self, method: Method[..., Any], job: Job[Any]) -> None:
+        """Begin a call, after those that its group's threads are at."""
+        group = method.group
+        lane = self.lanes.setdefault(group.name, Lane(group.threads))
+        lane.add(job)
+
+
+class _Worker:
+    """Hosts parts of many tables; each has lanes of its own, as an actor has threads."""
+
+    def __init__(self, pool: PoolSettings, number: int) -> None:
+        # It warns of calls that wait, as those of this actor's threads may.
+        os.environ.setdefault("RAY_WARN_BLOCKING_GET_INSIDE_ASYNC", "0")
+        base = pool.local_directory or default_local_directory()
+        # One folder of all pools, so that whoever starts removes what any killed worker left.
+        self._local = OwnedDirectory(f"{base}/owners")
+        process = WorkerProcess(uuid.uuid4().hex, ray.get_runtime_context().get_node_id())
+        self._pool = Pool(pool)
+        self._threads = ThreadPoolExecutor(_COMPACTIONS, "pkray-compaction")
+        self._host = PartHost(number, process, self._pool.keeper, self._make, lambda: os._exit(1))
+        self._calls: dict[Part, _PartCalls] = {}
+        Job(self._host.beat).start()
+        self._host.start()
+
+    @ray.method(concurrency_group="calls")
+    async def call(
+        self,
+        part: Part,
+        number: int,
+        ticket: Ticket | None,
+        method: Method[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a method of a part: see `PartHost.call`."""
+        loop = asyncio.get_running_loop()
+        job = _Answering(loop, self._run, part, number, method, args, kwargs)
+        calls = self._calls.setdefault(part, _PartCalls())
+        calls.under_way += 1
+        try:
+            if ticket is None:
+                calls.begin(method, job)
+            elif calls.ordered.arrive(ticket, (method, job)):
+                loop.call_later(_OVERTAKEN_SECONDS, calls.ordered.skip, ticket.caller)
+            return await job.awaited()
+        finally:
+            calls.under_way -= 1
+            if not calls.under_way and not self._host.has(part):
+                self._calls.pop(part, None)
+
+    @ray.method(concurrency_group="watch")
+    async def sign_of_life(self, part: Part, group: str) -> tuple[str, object]:
+        node: Any = ray.util.get_node_ip_address  # it has no types
+        return node(), (os.getpid(), self._host.sign(part, group) or ())
+
+    @ray.method(concurrency_group="watch")
+    async def drop(self, part: Part, number: int) -> None:
+        """Close a part, and return when it is."""
+        job = _Answering(asyncio.get_running_loop(), self._host.drop, part, number)
+        job.start()
+        await job.awaited()
+
+    def _run(
+        self,
+        part: Part,
+        number: int,
+        method: Method[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
+        if method is not OwnerClient.lookup:
+            return self._host.call(part, number, method, args, kwargs)
+        (request,) = args
+        return encode_answer(*self._host.call(part, number, method, (decode_request(request),)))
+
+    def _make(self, held: HostedPart) -> Target:
+        index = held.part.index
+        return self._coordinator(held) if index == COORDINATOR else self._owner(held, index)
+
+    def _owner(self, held: HostedPart, index: int) -> BucketOwner:
+        table = held.table
+        settings = OwnerSettings(
+            index,
+            table.owners,
+            f"{self._local.path}/{held.part.table}-{index}-{held.number}",
+            refresh_millis=1000,
+            lease_millis=table.lease_millis,
+        )
+        others = [OwnerClient(handle) for handle in self._handles(table)]
+        itself: list[OwnerClient] = []
+
+        def peers() -> list[OwnerClient]:
+            """All owners of the table; this one without a call."""
+            if not itself:
+                handle = LocalHandle(held.target, table.label(index), table.limits)
+                itself.append(OwnerClient(handle))
+            return [*others[:index], itself[0], *others[index + 1 :]]
+
+        threads = SharedExecutor(self._threads)
+        return BucketOwner(table.location, settings, now_millis, threads, peers)
+
+    def _handles(self, table: HostedTable) -> list[PlacedHandle]:
+        return [PlacedHandle(self._pool, table, index) for index in range(table.owners)]
+
+    def _coordinator(self, held: HostedPart) -> Coordinator:
+        table = held.table
+        handles = self._handles(table)
+
+        def numbers() -> dict[Part, int]:
+            return {table.part(index): handle.number for index, handle in enumerate(handles)}
+
+        owners = [OwnerClient(handle) for handle in handles]
+        tenure = self._host.tenure(held, numbers)
+        made = Coordinator.of_table(table.location, owners, tenure)
+        made.watch()  # the one before may have left compactions uncommitted
+        return made
+
+
+def _worker_actor() -> Any:
+    remote: Any = ray.remote
+    groups = {"calls": 10_000, "watch": 64}
+    return remote(max_restarts=-1, max_task_retries=0, concurrency_groups=groups)(_Worker)
+
+
+KeeperActor = actor_of(_Keeper, KeeperClient)
+WorkerActor = _worker_actor()
