@@ -26,6 +26,7 @@ from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.local.engine import Engine, ahead, operator
 from pkray.relational.local.folds import WIDE, Fold, alike, fold_of, widened
 from pkray.relational.local.memory import Memory, can_divide, drained
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node
 
@@ -202,8 +203,7 @@ def _of_no_rows(node: Aggregate) -> pa.RecordBatch:
     values = []
     for _, call in node.aggregates:
         folds = fold_of(call, _kinds(call, empty)) is not None
-        counts = call.function in ("count", "count_if")
-        zero = pa.array([0 if counts else None], call.type.arrow) if folds else None
+        zero = pa.array([facts(call.function).of_none], call.type.arrow) if folds else None
         values.append(_of_groups(call, empty, none) if zero is None else zero)
     return batch_of(values, node.fields.arrow, 1)
 
@@ -233,8 +233,7 @@ class Folding:
         for name, call in calls:
             kinds = [schema.field(argument).type for argument in call.arguments]
             fold = fold_of(call, kinds)
-            same_of_distinct = call.function in ("min", "max", "bool_and", "bool_or")
-            if fold is not None and (same_of_distinct or not call.distinct):
+            if fold is not None and (facts(call.function).same_if_distinct or not call.distinct):
                 folds[name] = (call, fold)
         return Folding(keys, folds)
 
@@ -395,9 +394,8 @@ def folded(
     """Compute the calls that can be computed in parts, a value a code from 0 to count - 1."""
     folding = Folding.of((CODE,), calls, coded.schema)
     if not folding.folds or not coded.num_rows:
-        none = {"count": 0, "count_if": 0}
         return {
-            name: pa.array([none.get(call.function)] * count, call.type.arrow)
+            name: pa.array([facts(call.function).of_none] * count, call.type.arrow)
             for name, (call, _) in folding.folds.items()
         }
     found = folding.finished(folding.of_rows(coded))
@@ -406,8 +404,9 @@ def folded(
     rows = pa.array(places, mask=places < 0)
     results = {name: whole(found[name]).take(rows) for name in folding.folds}
     for name, (call, _) in folding.folds.items():
-        if call.function in ("count", "count_if"):
-            results[name] = pc.fill_null(results[name], 0)
+        none = facts(call.function).of_none
+        if none is not None:
+            results[name] = pc.fill_null(results[name], none)
     return results
 
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pkray.relational.functions.aggregates.overflow import unfit_sum
 from pkray.relational.functions.numbers.exact_sums import decimal_words, decimals_of
 from pkray.relational.local.frames import Frames
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import WindowCall
 
 LOW = np.int64(0xFFFFFFFF)
@@ -65,7 +66,7 @@ class Limbs:
         """Give sums in the call's type; NULL where there was nothing to add."""
         if call.type.root == "DECIMAL":
             return self.decimals(call, call.type.scale or 0, none).cast(call.type.arrow)
-        if call.function == "sum_wrapping":
+        if facts(call.function).wraps:
             numbers = self._words()[0].astype(np.dtype(call.type.arrow.to_pandas_dtype()))
             return pa.array(numbers, mask=none)
         return self.integers(call, none).cast(call.type.arrow)
@@ -73,7 +74,7 @@ class Limbs:
     def integers(self, call: WindowCall, none: np.ndarray) -> pa.Array:
         """Give int64 sums; fail where they do not fit."""
         low, high, over = self._words()
-        if call.function != "avg_truncating":  # whose sum wraps
+        if not facts(call.function).wraps:  # whose sum wraps
             self._check(call, (over | (high != low >> 63)) & ~none, 0)
         return pa.array(low, mask=none)
 
@@ -81,7 +82,7 @@ class Limbs:
         """Give sums as DECIMAL(38, scale); fail where they do not fit in the call's type."""
         low, high, over = self._words()
         made = decimals_of(low, high, pa.decimal128(38, scale))
-        digits = 38 if "avg" in call.function else call.type.precision or 38
+        digits = 38 if facts(call.function).is_mean else call.type.precision or 38
         most = pa.scalar(Decimal((0, (9,) * digits, -scale)), made.type)
         self._check(call, (over | np.asarray(pc.greater(pc.abs(made), most))) & ~none, scale)
         return pc.if_else(pa.array(none), pa.scalar(None, made.type), made)

@@ -23,6 +23,7 @@ from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 
@@ -284,7 +285,7 @@ def averages(call: WindowCall, totals: pa.Array, counts: np.ndarray) -> pa.Array
     if call.type.root == "DECIMAL":
         return decimal_means(call, totals, counts)
     whole_sums = np.asarray(totals.fill_null(0))
-    if call.function == "avg_truncating":
+    if facts(call.function).wraps:
         return truncated_means(whole_sums, counts, call.type.arrow)
     return pa.array(whole_sums / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
 
@@ -300,7 +301,7 @@ def _extreme(
 ) -> pa.Array:
     """Give the least or greatest value of each frame, by its rank."""
     (values,) = arguments
-    key = SortKey("", descending=call.function == "max")
+    key = SortKey("", descending=facts(call.function).is_last)
     valid = np.asarray(values.is_valid())
     rank = ranks(values, key)[-1]
     ends = np.iinfo(np.int64)

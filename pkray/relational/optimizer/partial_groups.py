@@ -25,6 +25,7 @@ from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE
 from pkray.relational.optimizer.estimates import Estimates
 from pkray.relational.optimizer.expressions import is_deterministic, renamed, retyped
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, Cast, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields, distinct_names
 from pkray.relational.plan.nodes import Aggregate, Join, JoinKind, Node, Project
@@ -39,16 +40,6 @@ _SURE_DIGITS = 28
 """DECIMAL sums have ten digits more: 10^10 rows cannot overflow them, whatever their signs."""
 
 _FLOATS = ("FLOAT", "DOUBLE")
-_PARTS = {
-    "count": ("count",),
-    "count_if": ("count_if",),
-    "sum": ("sum",),
-    "sum_wrapping": ("sum_wrapping",),
-    "min": ("min",),
-    "max": ("max",),
-    "avg": ("sum", "count"),
-}
-_WHOLES = {"count": "sum", "count_if": "sum"}
 
 
 def group_early(plan: Node) -> Node:
@@ -86,9 +77,10 @@ def _candidates(node: Aggregate) -> Iterator[_Early]:
 
 def _has_parts(call: AggregateCall) -> bool:
     """Whether a call can be put together of parts, exactly."""
-    if call.function not in _PARTS or call.filter or call.order_by or len(call.arguments) > 1:
+    known = facts(call.function)
+    if not known.parts or call.filter or call.order_by or len(call.arguments) > 1:
         return False
-    return not call.distinct or call.function in ("min", "max")
+    return not call.distinct or known.same_if_distinct
 
 
 @dataclass(frozen=True)
@@ -180,7 +172,7 @@ class _Early:
 
     def _parts(self) -> Iterator[tuple[AggregateCall, str]]:
         for _, call in self.node.aggregates:
-            for each in _PARTS[call.function]:
+            for each in facts(call.function).parts:
                 yield call, each
 
     def _joined(self, groups: Aggregate, names: Iterable[str]) -> Join:
@@ -199,14 +191,14 @@ class _Early:
                 value = _or(value, 1)
             columns[name] = value
             calls.append(
-                (name, AggregateCall(_WHOLES.get(part, part), (name,), _total(call, part)))
+                (name, AggregateCall(facts(part).total or part, (name,), _total(call, part)))
             )
         whole = Aggregate(Project(join, tuple(columns.items())), self.node.keys, tuple(calls))
         given = dict(_references(whole.fields.only(self.node.keys)))
         left = iter(names)
         results: dict[str, Expression] = dict(given)
         for name, call in self.node.aggregates:
-            states = [_reference(whole.fields[next(left)]) for _ in _PARTS[call.function]]
+            states = [_reference(whole.fields[next(left)]) for _ in facts(call.function).parts]
             results[name] = _result(call, states)
         return Project(whole, tuple(results.items()))
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pkray.relational.functions.function import function
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.relational.plan.nodes import (
@@ -26,7 +27,6 @@ from pkray.relational.plan.over import depends_on_arrival
 from pkray.relational.plan.state import NEVER, kept_states, state_ttls
 from pkray.relational.plan.total_rows import lacks_row
 
-_ORDERED = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
 _RANKINGS = ("rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile")
 _FLOATS = ("FLOAT", "DOUBLE")
 
@@ -122,9 +122,9 @@ def _inexact_aggregates(node: Aggregate) -> Iterator[Lint]:
     retracts = "D" in change_kinds(node.input) or "U" in change_kinds(node.input)
     for name, call in node.aggregates:
         types = [node.input.fields[column].type.root for column in call.arguments]
-        if call.function in _ORDERED and not call.order_by:
+        if facts(call.function).by_arrival and not call.order_by:
             yield Lint("not-exact", f"{name} depends on the order of arrival")
-        if retracts and call.function in ("sum", "avg") and types[0] in _FLOATS:
+        if retracts and facts(call.function).sums and types[0] in _FLOATS:
             yield Lint("not-exact", f"{name} sums floating numbers: equal within rounding only")
     if lacks_row(node):
         yield Lint("not-exact", "a global aggregate over no rows gives no row before its first")

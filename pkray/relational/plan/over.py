@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import ColumnRef, WindowCall
 from pkray.relational.plan.keys import unique_keys
@@ -44,18 +45,7 @@ UPDATES = "UPDATES"
 
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _OF_PARTITIONS = ("percent_rank", "cume_dist", "ntile")
-_RUNNING = (
-    *("count", "sum", "sum_wrapping", "min", "max"),
-    *("first_value", "first"),
-)
-"""Functions whose value so far can stand for the rows so far."""
-_AVERAGES = ("avg", "avg_truncating")
-_NEWEST = ("last_value", "last")
 _BY_PLACE = ("row_number", "ntile", "lag", "lead")
-_BY_ARRIVAL = (
-    *("first_value", "last_value", "nth_value", "first", "last", "any_value"),
-    *("listagg", "collect_list", "array_agg"),
-)
 _LONGEST = 1 << 61
 """Microseconds of a frame: longer than all time, and still to be added to a time."""
 
@@ -93,12 +83,13 @@ def goes_on(call: WindowCall) -> bool:
     """Whether a call looks through the whole partition, but its value and those of the rows from
     there on follow from the value of the row before.
     """
-    return call.function in _NUMBERED or (_is_until_now(call) and call.function in _RUNNING)
+    return call.function in _NUMBERED or (_is_until_now(call) and facts(call.function).runs)
 
 
 def is_average_so_far(call: WindowCall) -> bool:
     """Whether a call is the average of the rows so far: of their sum and count."""
-    return _is_until_now(call) and call.function in _AVERAGES
+    known = facts(call.function)
+    return _is_until_now(call) and known.is_mean and not known.tries
 
 
 def looks_back(call: WindowCall) -> bool:
@@ -142,7 +133,8 @@ def _history_of(call: WindowCall) -> History | None:
         return History(near.before, 0)
     if goes_on(call) or is_average_so_far(call):
         return History(1, 0)
-    if _is_until_now(call) and call.function in _NEWEST:
+    known = facts(call.function)
+    if _is_until_now(call) and known.is_place and known.is_last:
         return NOTHING
     start = call.frame.start
     framed = call.function not in ("lag", "lead") and not _is_numbering(call)
@@ -176,7 +168,7 @@ def depends_on_arrival(node: Over) -> bool:
 
 
 def _tells_equals_apart(call: WindowCall) -> bool:
-    if call.function in (*_BY_PLACE, *_BY_ARRIVAL):
+    if call.function in _BY_PLACE or facts(call.function).by_arrival:
         return True
     whole = call.frame.start is None and call.frame.end is None
     return not _is_numbering(call) and call.frame.unit == "rows" and not whole

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from math import gcd
 
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import AggregateCall, ColumnRef
 from pkray.relational.plan.nodes import (
@@ -29,9 +30,6 @@ from pkray.schema.types import DataType
 
 MOST_SLICES = 1 << 14
 """Slices of a window; a window and its step that have less in common are aggregated as they are."""
-_MERGED = ("count", "count_if", "bool_and", "bool_or", "bit_xor")
-_SUMS = ("sum", "sum_wrapping", "try_sum", "avg", "avg_truncating", "try_avg")
-_ENDS = ("min", "max")
 _NUMBERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN", "DATE", "TIME")
 
 
@@ -80,11 +78,12 @@ def _merges(node: Aggregate) -> bool:
 
 
 def _is_merged(node: Aggregate, call: AggregateCall, inserts: bool) -> bool:
-    if call.distinct or call.order_by:
+    known = facts(call.function)
+    if call.distinct or call.order_by or not known.merges:
         return False
-    if call.function in _ENDS:
-        return inserts and _is_numbered(node.input.fields[call.arguments[0]].type)
-    return call.function in (*_MERGED, *_SUMS)
+    if known.takes_back:
+        return True
+    return inserts and _is_numbered(node.input.fields[call.arguments[0]].type)
 
 
 def _is_numbered(kind: DataType) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from pkray.options.values import duration_text
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.keys import best_key, unique_keys
@@ -163,20 +164,9 @@ def _aggregate(node: Aggregate) -> State:
     return State("groupAggregateState", "fold", node.keys, grows if node.keys else "one row")
 
 
-_SUMS = ("count", "count_if", "sum", "sum_wrapping", "try_sum", "avg", "avg_truncating", "try_avg")
-_SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr")
-_REVERSIBLE = (*_SUMS, *_SPREADS, "bool_and", "bool_or", "bit_xor")
-"""Aggregates that rows can be taken out of again."""
-
-_SHAPES = ("percentile_cont", "percentile_disc", "mode", "skewness", "kurtosis")
-_OF_ALL_VALUES = (*_SHAPES, "approx_count_distinct", "udf")
-"""Aggregates that need all values of a group even where rows are only added."""
-
-
 def _keeps_values(node: Aggregate, call: AggregateCall) -> bool:
-    if call.function in _OF_ALL_VALUES:
-        return True
-    return "D" in change_kinds(node.input) and call.function not in _REVERSIBLE
+    known = facts(call.function)
+    return known.needs_all or ("D" in change_kinds(node.input) and not known.takes_back)
 
 
 def _deduplicate(node: Deduplicate) -> State:

@@ -12,14 +12,12 @@ import pyarrow.compute as pc
 from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
 from pkray.relational.local.over import NUMBERINGS, computed_call
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import SortKey, WindowCall
 from pkray.relational.plan.over import goes_on, reach, reach_of
 
 _PARTITION = "$window"
 """The column that tells partitions, or stretches of rows, apart."""
-_COUNTED = ("row_number", "dense_rank", "count")
-_SUMMED = ("sum", "sum_wrapping")
-_REPEATED = ("min", "max", "first_value", "first")
 
 
 def runs_on(calls: Sequence[tuple[str, WindowCall]]) -> bool:
@@ -70,10 +68,11 @@ class Carried:
             return self._computed(call, arguments)
         assert kept is not None
         carry = kept.take(pa.array(self.last, mask=~self.follows))
-        if call.function in _REPEATED:
+        known = facts(call.function)
+        if known.is_end or known.is_place:
             before = pa.array(self.is_before)
             return self._computed(call, [pc.if_else(before, carry, arguments[0])])
-        if call.function in _SUMMED:
+        if known.sums:
             before = pa.array(self.is_before)
             none = pa.scalar(None, arguments[0].type)
             own = self._computed(call, [pc.if_else(before, none, arguments[0])])

@@ -31,6 +31,7 @@ from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_o
 from pkray.relational.continuous.queries.comparison import differences
 from pkray.relational.dialect import Dialect
 from pkray.relational.local.catalogue import run
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -64,9 +65,6 @@ from pkray.relational.spark_engine import spark_engine
 from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
 from pkray.table.table import Table
-
-BY_ARRIVAL = ("first", "last", "any_value", "listagg", "collect_list", "array_agg")
-
 
 _EXPIRES = "state that was idle for its TTL is forgotten"
 _NOTHING_READ = "the query has read nothing yet"
@@ -371,7 +369,7 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "rows that are equal in the order of OVER stand by arrival"
             case TopN():
                 yield "ties in the order are broken by arrival"
-            case Aggregate() if any(c.function in BY_ARRIVAL for _, c in node.aggregates):
+            case Aggregate() if any(facts(c.function).by_arrival for _, c in node.aggregates):
                 yield "an aggregate depends on the order of arrival"
             case Window(early=early, late_delay=delay) if early or delay:
                 yield "results of windows that change come with a delay"

@@ -13,11 +13,11 @@ from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import asks_time_or_chance
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.queries.query_store import Definition
-from pkray.relational.continuous.queries.verify import BY_ARRIVAL
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.upgrades.result_columns import check_columns
 from pkray.relational.continuous.upgrades.stored import Site, columns_of
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -167,7 +167,7 @@ def _depends_on(node: Node) -> str:
     if not isinstance(node, Aggregate):
         return ""
     calls = [call for _, call in node.aggregates]
-    if any(call.function in BY_ARRIVAL or call.udf is not None for call in calls):
+    if any(facts(call.function).by_arrival or call.udf is not None for call in calls):
         return "order of arrival"
     read = [node.input.fields[name].type.root for call in calls for name in call.arguments]
     return "order of additions" if {"FLOAT", "DOUBLE"} & set(read) else ""

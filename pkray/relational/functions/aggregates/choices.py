@@ -20,9 +20,6 @@ from pkray.relational.functions.signatures import check_count, constant
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
 
-PLACES = ("first", "last", "first_value", "last_value")
-"""Canonical names of functions whose one parameter says that NULLs are ignored."""
-
 
 def _extreme(call: Written) -> Resolved:
     check_count(call.name, call.arguments, 1, 1)

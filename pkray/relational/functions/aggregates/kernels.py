@@ -45,6 +45,7 @@ from pkray.relational.functions.aggregates.rows import (
     user_values,
     winner,
 )
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 
 
@@ -74,7 +75,7 @@ def accumulator(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulato
     """
     if call.function == "udf" and not call.distinct:
         return Chosen(call, None, user_values, slice(0, 0))
-    if call.distinct and call.function not in _SAME_IF_DISTINCT:
+    if call.distinct and not facts(call.function).same_if_distinct:
         return Chosen(call, distinct_rows(len(types)), _without_distinct, required_arguments(call))
     if call.function in ("approx_count_distinct", "collect_set"):
         plain = "count" if call.function == "approx_count_distinct" else "collect_list"
@@ -94,15 +95,17 @@ def _without_distinct(
 def _extreme(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
     if is_number(types[0]):
         return Extreme(call, types)
-    return Chosen(call, best_by(0, greatest=call.function == "max"), winner)
+    return Chosen(call, best_by(0, greatest=facts(call.function).is_last), winner)
 
 
 def _extreme_by(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    return Chosen(call, best_by(1, greatest=call.function == "max_by"), winner, slice(1, 2))
+    return Chosen(
+        call, best_by(1, greatest=facts(call.function).is_last), winner, required_arguments(call)
+    )
 
 
 def _place(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    choose = first_rows if call.function.startswith("first") else last_rows
+    choose = last_rows if facts(call.function).is_last else first_rows
     if call.order_by:
         return Chosen(call, None, chosen_winner(choose), required_arguments(call))
     return Chosen(call, choose, winner, required_arguments(call))
@@ -114,19 +117,11 @@ def _collected(end: Finish) -> Callable[[AggregateCall, Sequence[pa.DataType]], 
 
 def required_arguments(call: AggregateCall) -> slice:
     """Say which arguments must not be NULL."""
-    if call.function == "udf":
-        return slice(0, 0)
-    if call.function in ("min_by", "max_by"):
-        return slice(1, 2)
+    known = facts(call.function)
     ignored = call.ignore_nulls or any(each.value is True for each in call.parameters)
-    return slice(0, 0) if call.function in _KEEP_NULLS and not ignored else slice(None)
+    return slice(0, 0) if known.keeps_nulls and not ignored else slice(known.required_from, None)
 
 
-_KEEP_NULLS = ("first", "last", "first_value", "last_value", "array_agg")
-_SAME_IF_DISTINCT = frozenset(
-    {"min", "max", "bool_and", "bool_or", "bit_and", "bit_or", "max_by", "min_by",
-     "approx_count_distinct", "collect_set"}
-)  # fmt: skip
 _KINDS: dict[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
     "count": Count,
     "count_if": CountIf,

@@ -19,6 +19,7 @@ from pkray.relational.functions.numbers.exact_sums import (
     decimals_of,
     divide_decimals,
 )
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, WindowCall
 
 
@@ -79,13 +80,13 @@ class Sum(Count):
             sums, over = self.exact.decimals(count, kind)
             return without(sums, empty | self._unfit(over, count))
         sums, over = self.exact.integers(count)
-        if self.call.function == "sum_wrapping":
+        if facts(self.call.function).wraps:
             return pa.array(sums.astype(kind.to_pandas_dtype()), mask=empty)
         return pa.array(sums, mask=empty | self._unfit(over, count))
 
     def _unfit(self, over: np.ndarray, count: int) -> np.ndarray:
         """Refuse a sum that does not fit its type; of ``try_sum`` say which become NULL."""
-        if over.any() and not self.call.function.startswith("try_"):
+        if over.any() and not facts(self.call.function).tries:
             total = self.exact.exact(count, int(np.argmax(over)))
             scale = self.kind.scale if pa.types.is_decimal(self.kind) else 0
             raise unfit_sum(self.call, total, scale)
@@ -130,7 +131,7 @@ def decimal_means(call: AggregateCall | WindowCall, sums: pa.Array, counts: np.n
     except pa.ArrowInvalid:
         most = pa.scalar(Decimal(10 ** (kind.precision - kind.scale)), pa.decimal256(39, 0))
         over = pc.greater_equal(pc.abs(means), most.cast(pa.decimal256(76, kind.scale)))
-    if call.function.startswith("try_"):
+    if facts(call.function).tries:
         return pc.if_else(over, pa.scalar(None, means.type), means).cast(kind)
     worst = means[pc.index(over, True).as_py()].as_py()
     total = int(worst.scaleb(kind.scale, Context(prec=76)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pkray.errors import EvaluationError
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, WindowCall
 
 
@@ -12,7 +13,7 @@ def unfit_sum(
     call: AggregateCall | WindowCall, total: int, scale: int, group: str = ""
 ) -> EvaluationError:
     """Say that a sum does not fit; the sum of a mean of decimals has 38 digits at most."""
-    if "avg" not in call.function:
+    if not facts(call.function).is_mean:
         return unfit(call.function, call.arguments, str(call.type), total, scale, group)
     return unfit("sum", call.arguments, f"DECIMAL(38, {scale})", total, scale, group)
 

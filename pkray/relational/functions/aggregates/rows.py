@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pkray.columns.keys import argsort, codes, dense_ranks, ranks
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
 from pkray.relational.functions.aggregates.numbers import without
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
@@ -120,12 +121,8 @@ def distinct_rows(arguments: int) -> Choose:
 
 def nothing(call: AggregateCall, count: int) -> pa.Array:
     """Give what groups without values have."""
-    kind = call.type.arrow
-    if call.function.startswith("count"):
-        return pa.array(np.zeros(count, np.int64))
-    if call.function == "collect_list":
-        return pa.array([[]] * count, kind)
-    return pa.nulls(count, kind)
+    none = pa.array([facts(call.function).of_none], call.type.arrow)
+    return none.take(pa.array(np.zeros(count, np.int64)))
 
 
 def winner(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:

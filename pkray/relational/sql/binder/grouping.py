@@ -11,8 +11,8 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import Resolved, resolve_aggregate
-from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import cast_to
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import (
     AggregateCall,
     Call,
@@ -219,7 +219,9 @@ class Grouping:
         is_place = resolved.function in ("percentile_cont", "percentile_disc", "mode")
         if not is_place or any(each.args.get("desc") for each in call.within):
             order = order or call.within
-        ignores = call.ignore_nulls or bool(resolved.function in PLACES and resolved.parameters)
+        ignores = call.ignore_nulls or bool(
+            facts(resolved.function).is_place and resolved.parameters
+        )
         return AggregateCall(
             resolved.function,
             columns,
@@ -227,7 +229,7 @@ class Grouping:
             call.distinct,
             condition,
             self._order(order),
-            () if resolved.function in PLACES else resolved.parameters,
+            () if facts(resolved.function).is_place else resolved.parameters,
             ignores,
         )
 

@@ -15,8 +15,8 @@ from pkray.relational.functions.aggregates.aggregate import (
     resolve_aggregate,
     resolve_window,
 )
-from pkray.relational.functions.aggregates.choices import PLACES
 from pkray.relational.functions.coercion import BOOLEAN, INT
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 from pkray.relational.plan.over import is_in_time
@@ -31,7 +31,6 @@ from pkray.schema.types import INTEGERS, TIMESTAMPS
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
 _PLACED = ("lag", "lead")
-_SKIPPING = ("count", "sum", "avg", "min", "max", "count_if", "stddev_samp", "stddev_pop")
 _NUMBERS = (*INTEGERS, "FLOAT", "DOUBLE", "DECIMAL")
 
 
@@ -171,13 +170,15 @@ class OverBinder:
         values = self._filtered(call, resolved)
         if resolved.function == "count" and call.filter is None:
             values = tuple(each for each in values if each.type.nullable)
-        ignores = call.ignore_nulls or bool(resolved.function in PLACES and resolved.parameters)
+        ignores = call.ignore_nulls or bool(
+            facts(resolved.function).is_place and resolved.parameters
+        )
         return WindowCall(
             resolved.function,
             tuple(self.rows.compute(values, "a")),
             resolved.type,
             self._frame(whole, spec, call),
-            () if resolved.function in PLACES else resolved.parameters,
+            () if facts(resolved.function).is_place else resolved.parameters,
             ignores,
             udf,
         )
@@ -216,7 +217,8 @@ class OverBinder:
         """Make values NULL where FILTER leaves their rows out."""
         if call.filter is None:
             return resolved.arguments
-        if resolved.function.split("_wrapping")[0].split("_trunc")[0] not in _SKIPPING:
+        known = facts(resolved.function)
+        if is_window(call.name) or known.keeps_nulls or known.required_from:
             raise UnsupportedError(
                 f"{call.name} with FILTER and OVER is not offered", **position(call.node)
             )

@@ -15,6 +15,7 @@ from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored, ordered
 from pkray.relational.continuous.operators.replacement import joined
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.schema.types import DataType
 
@@ -34,7 +35,7 @@ class Combined(Accumulator):
         return [grouped_aggregate(self._call, rows, groups.count, [values])]
 
     def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
-        return ordered(kept[0], greatest=self._call.function == "max")
+        return ordered(kept[0], greatest=facts(self._call.function).is_last)
 
 
 class Chosen(Accumulator):
@@ -46,8 +47,7 @@ class Chosen(Accumulator):
 
     def __init__(self, take: Take, call: AggregateCall, types: Sequence[pa.DataType]) -> None:
         self._take = take
-        by = call.function in ("min_by", "max_by")
-        self._by = 1 if by else None
+        self._by = facts(call.function).required_from or None
         self._call = replace(
             call,
             filter=None,

@@ -45,19 +45,13 @@ from pkray.relational.functions.aggregates.kernels import required_arguments
 from pkray.relational.functions.aggregates.numbers import decimal_means
 from pkray.relational.functions.aggregates.overflow import unfit
 from pkray.relational.local.folds import average, wrapped
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.fields import Fields
 from pkray.rows.decimals import unscaled
 
 Finish = Callable[[Columns, np.ndarray, Groups], pa.Array]
 """Makes a call's values of its states, the rows of each group, and the groups."""
-
-_SPREADS = ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr")
-_SUMS = ("sum", "sum_wrapping", "try_sum", "avg", "avg_truncating", "try_avg")
-_ENDS = ("min", "max", "min_by", "max_by")
-_PLACES = ("first", "last", "first_value", "last_value")
-_COLLECTED = ("listagg", "collect_list", "collect_set", "array_agg")
-_SAME_IF_DISTINCT = ("bool_and", "bool_or", *_ENDS)
 
 
 @dataclass(frozen=True)
@@ -117,19 +111,20 @@ class Calls:
         return [*self._bags.values(), *self._arrivals.values()]
 
     def _is_end(self, call: AggregateCall) -> bool:
-        return call.function in _ENDS or (call.function in _PLACES and bool(call.order_by))
+        known = facts(call.function)
+        return known.is_end or (known.is_place and bool(call.order_by))
 
     def _computed(self, call: AggregateCall) -> Computed:
-        name = call.function
-        if name == "approx_count_distinct":
+        known = facts(call.function)
+        if call.function == "approx_count_distinct":
             return self._accumulated(replace(call, function="count", distinct=True))
-        if name in ("count", "count_if", "bool_and", "bool_or", "bit_xor", *_SUMS, *_SPREADS):
+        if known.takes_back:
             return self._accumulated(call)
         if not self._retracts:
             appended = self._appended(call)
             if appended is not None:
                 return Computed((appended,), _finish_appended(call))
-        if name in (*_ENDS, *_PLACES):
+        if known.is_end or known.is_place:
             return Computed((self._end(call),), _second)
         return Computed((Whole(self._rows_of(call), call),), _first)
 
@@ -150,11 +145,11 @@ class Calls:
             kind = call.type.arrow
             parity = self._part(call, Parity, lambda take: Parity(take, kind))
             return Computed((parity, self._part(call, Count)), _valued)
-        if name in _SPREADS:
-            count = len(call.arguments)
-            moments = self._part(call, Moments, lambda take: Moments(take, count))
-            return Computed((moments,), _finish_spread(call))
-        return self._sum(call)
+        if facts(name).sums:
+            return self._sum(call)
+        count = len(call.arguments)
+        moments = self._part(call, Moments, lambda take: Moments(take, count))
+        return Computed((moments,), _finish_spread(call))
 
     def _sum(self, call: AggregateCall) -> Computed:
         kind = self._types(call.arguments)[0]
@@ -162,7 +157,7 @@ class Calls:
             floats = self._part(call, Floats, lambda take: Floats(take, retracts=self._retracts))
             return Computed((floats,), _finish_floats(call))
         count = self._part(call, Count)
-        if call.function in ("sum_wrapping", "avg_truncating"):
+        if facts(call.function).wraps:
             return Computed((self._part(call, Wrapped), count), _finish_wrapped(call))
         total = pa.int64()
         if pa.types.is_decimal(kind) or call.function != "sum":
@@ -175,7 +170,7 @@ class Calls:
         self, call: AggregateCall, kind: Any, make: Callable[[Take], Accumulator] | None = None
     ) -> Accumulator:
         """Give what is kept for a call, the same to all that need it."""
-        distinct = call.distinct and call.function not in _SAME_IF_DISTINCT
+        distinct = call.distinct and not facts(call.function).same_if_distinct
         key = (kind, call.arguments, call.filter, distinct)
         if key not in self._shared:
             selection = self._selection(call)
@@ -194,22 +189,21 @@ class Calls:
         take = _direct(self._selection(call), call.arguments)
         if call.function in ("min", "max", "bit_and", "bit_or"):
             return Combined(take, call)
-        if call.function in (*_PLACES, "min_by", "max_by"):
+        if _chooses_row(call):
             names = (*call.arguments, *(key.column for key in call.order_by))
             whole = _direct(self._selection(call), names)
             return Chosen(whole, call, self._types(names))
-        if call.function in _COLLECTED and not call.order_by:
+        if facts(call.function).collects and not call.order_by:
             return Collected(take, call, self._fields[call.arguments[0]].type)
         return None
 
     def _end(self, call: AggregateCall) -> Accumulator:
-        last = call.function.startswith(("max", "last"))
-        names = call.arguments[:1]
-        if call.function in _PLACES and not call.order_by:
+        known, names = facts(call.function), call.arguments[:1]
+        if known.is_place and not call.order_by:
             view: View = self._arrived(call)
         else:
             view = self._ordered(call)
-        return End(view, names, [call.type.arrow], last=last)
+        return End(view, names, [call.type.arrow], last=known.is_last)
 
     def _ordered(self, call: AggregateCall) -> BagView:
         """Give a bag whose first or last row is the one; it has this call's selection alone."""
@@ -223,7 +217,7 @@ class Calls:
 
     def _rows_of(self, call: AggregateCall) -> View:
         """Give all rows of a call: by arrival where their order is theirs, else by value."""
-        if call.function in _COLLECTED and not call.order_by:
+        if facts(call.function).collects and not call.order_by:
             return self._arrived(call)
         return self._bag(call.order_by, call.arguments).view(self._selection(call))
 
@@ -326,18 +320,23 @@ def _any_true(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
     return pa.array(integers(states[0]) > 0, mask=integers(states[1]) == 0)
 
 
+def _chooses_row(call: AggregateCall) -> bool:
+    """Whether a call gives the value of a row that is not the least or greatest value itself."""
+    known = facts(call.function)
+    return known.is_place or (known.is_end and len(call.arguments) > 1)
+
+
 def _finish_appended(call: AggregateCall) -> Finish:
-    if call.function in _COLLECTED:
+    if facts(call.function).collects:
         return lambda states, rows, groups: Collected.result(call, states[0])
-    chooses = call.function in (*_PLACES, "min_by", "max_by")
-    return _second if chooses else _first
+    return _second if _chooses_row(call) else _first
 
 
 def _finish_wrapped(call: AggregateCall) -> Finish:
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         count = integers(states[1])
         total = pa.array(integers(states[0]), mask=count == 0)
-        if call.function == "avg_truncating":
+        if facts(call.function).is_mean:
             return average(call, [total, pa.array(count)])
         return wrapped(total, call.type)
 
@@ -347,7 +346,7 @@ def _finish_wrapped(call: AggregateCall) -> Finish:
 def _finish_floats(call: AggregateCall) -> Finish:
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         total, count = Floats.total(states)
-        if "avg" in call.function:
+        if facts(call.function).is_mean:
             total = total / np.maximum(count, 1)
         return pa.array(total, mask=count == 0).cast(call.type.arrow, safe=False)
 
@@ -359,7 +358,7 @@ def _finish_exact(call: AggregateCall) -> Finish:
 
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         count = integers(states[1])
-        if "avg" in call.function:
+        if facts(call.function).is_mean:
             return decimal_means(call, _valued(states, rows, groups), count)
         total = _valued(states, rows, groups)
         if total.type == kind:
@@ -383,7 +382,7 @@ def _narrowed(call: AggregateCall, total: pa.Array, groups: Groups) -> pa.Array:
     exact = total.cast(wide)
     outside = pc.or_(pc.less_equal(exact, ends[0]), pc.greater_equal(exact, ends[1]))
     over = np.asarray(pc.fill_null(outside, False))
-    if call.function == "try_sum":
+    if facts(call.function).tries:
         fitting = pc.if_else(pa.array(over), pa.scalar(None, total.type), total)
         return fitting.cast(call.type.arrow)
     group = int(np.argmax(over))
