@@ -158,7 +158,7 @@ class Catalog(catalog.Catalog):
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
-        if "pkray.relational.continuous.queries.query" in sys.modules:
+        if "pkray.relational.continuous.queries.running" in sys.modules:
             relational.stop_all(self.runtime)
         super().close()
 

@@ -24,9 +24,9 @@ class Query(query.Query):
 
     def plan(self) -> Any:
         """Give the plan that it runs."""
-        current = self._current
-        roots = query.plan_of(self._catalog, current)
-        return relational.Plan(current.document, roots, self._catalog.session)
+        current = self._watched.current
+        document = current.definition.document
+        return relational.Plan(document, current.roots, current.catalog.session)
 
     def diff(self, new: Any) -> PlanDiff:
         """Say what becomes of each operator with state if another plan takes over.
@@ -74,19 +74,19 @@ class Query(query.Query):
             UnsupportedError: it is no relation, plan, statement or SQL, or the query goes to a
                 program.
         """
-        current = self._current
+        current, catalog = self._watched.current.definition, self._watched.stored.catalog
         if not current.tables:
             raise UnsupportedError(
                 f"query {self.name} goes to a program: start another one with the newer plan",
                 query=self.name,
             )
         if isinstance(new, str):
-            new = relational.run_statement(self._catalog, new, current.dialect)
+            new = relational.run_statement(catalog, new, current.dialect)
         if isinstance(new, relational.Statement):
             new = new.compile()
         if isinstance(new, relational.Relation) and len(current.tables) == 1:
-            sink = sink_for(new, self._catalog.load_table(current.tables[0]))
-            compiled = compile_plans([sink], new.dialect, self._catalog.session)
+            sink = sink_for(new, catalog.load_table(current.tables[0]))
+            compiled = compile_plans([sink], new.dialect, catalog.session)
         elif isinstance(new, relational.Plan):
             compiled = new.compiled
         else:
@@ -99,4 +99,4 @@ class Query(query.Query):
 
 def held(found: query.Query) -> Query:
     """Give a query to its user."""
-    return Query(found._catalog, found._definition)
+    return Query(found._watched.stored)

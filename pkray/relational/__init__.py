@@ -48,8 +48,8 @@ if TYPE_CHECKING:
     from pkray.relational.continuous.queries.options import QueryOptions as QueryOptions
     from pkray.relational.continuous.queries.query import find_query as find_query
     from pkray.relational.continuous.queries.query import list_queries as list_queries
-    from pkray.relational.continuous.queries.query import stop_all as stop_all
     from pkray.relational.continuous.queries.query_store import check_unused as check_unused
+    from pkray.relational.continuous.queries.running import stop_all as stop_all
     from pkray.relational.continuous.queries.state_tables import state_rows as state_rows
     from pkray.relational.continuous.queries.stream import for_each_batch as for_each_batch
     from pkray.relational.continuous.queries.stream import open_stream as open_stream
@@ -97,8 +97,9 @@ _MEMBERS = {
     "pkray.relational.cancellation": ("Cancellation",),
     "pkray.relational.continuous.queries.materializing": ("materialize",),
     "pkray.relational.continuous.queries.options": ("QueryOptions",),
-    "pkray.relational.continuous.queries.query": ("find_query", "list_queries", "stop_all"),
+    "pkray.relational.continuous.queries.query": ("find_query", "list_queries"),
     "pkray.relational.continuous.queries.query_store": ("check_unused",),
+    "pkray.relational.continuous.queries.running": ("stop_all",),
     "pkray.relational.continuous.queries.state_tables": ("state_rows",),
     "pkray.relational.continuous.queries.stream": ("for_each_batch", "open_stream"),
     "pkray.relational.continuous.queries.verify": ("check_exact",),

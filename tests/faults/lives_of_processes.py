@@ -31,7 +31,7 @@ PLANS = {
 }
 """Plans whose results have the same columns and the same key."""
 SHORTER = {
-    "pkray.relational.continuous.queries.query": {"_SILENT_MILLIS": 400},
+    "pkray.relational.continuous.queries.watched": {"SILENT_MILLIS": 400},
     "pkray.relational.continuous.queries.worker": {
         "LOOK_SECONDS": 0.1,
         "FIRST_PAUSE_SECONDS": 0.05,

@@ -24,7 +24,7 @@ STARTS = {
     "pkray --help": _COMMANDS | _PAGES,
     "pkray sql 'SELECT 1'": _ARROW | _FILES | _SQL | _COMMANDS | _ARGUMENTS,
     "import pkray.service.ray.actors": _ARROW | _FILES,
-    "import pkray.relational.continuous.queries.query": _ARROW | _FILES | _SQL,
+    "import pkray.relational.continuous.queries.hosting": _ARROW | _FILES | _SQL,
 }
 """The packages that each start of a process may load, besides Python's own.
 

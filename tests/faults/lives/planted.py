@@ -22,7 +22,7 @@ from pkray.errors import CommitFencedError, QueryFencedError
 from pkray.relational.continuous.feeds.feeds import Feed, Feeds, TableFeed
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
-from pkray.relational.continuous.queries import begun, life, query, savepoints
+from pkray.relational.continuous.queries import begun, ending, life, savepoints, starting
 from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.query_store import Definition, old_user
 from pkray.relational.continuous.queries.worker import QueryWorker
@@ -139,7 +139,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
     def kept(*args: Any, **kwargs: Any) -> Definition:
         return structs.replace(placed(*args, **kwargs), replaces=())
 
-    patch.setattr(query, "placed", kept)
+    patch.setattr(starting, "placed", kept)
 
 
 @_plant("a run that lost its query fails")
@@ -150,9 +150,9 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_plant("processes of other incarnations may commit")
 def _(patch: pytest.MonkeyPatch) -> None:
-    for module in (query, savepoints):
+    for module in (starting, savepoints):
         patch.setattr(module, "fence_others", _nothing)
-    patch.setattr(query, "fence", _nothing)
+    patch.setattr(ending, "fence", _nothing)
 
 
 @_plant("a run does not look whether its query is still there")
@@ -173,7 +173,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
                 if name.startswith(f"query-{definition.name}@"):
                     table.consumers.delete(name)
 
-    for module in (query, savepoints):
+    for module in (starting, savepoints):
         patch.setattr(module, "free_others", freed)
 
 

@@ -18,7 +18,7 @@ import pytest
 
 import pkray.clock
 from pkray.relational.continuous.parallel import team
-from pkray.relational.continuous.queries import query, worker
+from pkray.relational.continuous.queries import ending, stored, watched, worker
 from pkray.relational.continuous.upgrades import upgrade
 from pkray.service import local_handle
 from tests.faults.faulty_store import Killed
@@ -140,7 +140,8 @@ def stepping(worlds: Callable[[], World | None]) -> Iterator[None]:
         patch.setattr(worker, "POLL_SECONDS", GLANCE)
         patch.setattr(worker, "FIRST_PAUSE_SECONDS", GLANCE)
         patch.setattr(upgrade, "_LOOK_SECONDS", GLANCE)
-        patch.setattr(query, "time", _Hurried(worlds))
+        for module in (ending, stored, watched):
+            patch.setattr(module, "time", _Hurried(worlds))
         patch.setattr(os, "urandom", random.Random(time.time_ns()).randbytes)  # a call less
         patch.setattr(team.ThreadHandle, "_answer", _answered(team.ThreadHandle._answer))
         patch.setattr(local_handle.Job, "start", _in_place)

@@ -12,7 +12,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, QueryError, QueryExistsError
-from pkray.relational.continuous.queries import query as query_module
+from pkray.relational.continuous.queries.in_process import IN_PROCESS
 from pkray.relational.sql.binder import over as over_module
 
 COLUMNS = [("k", "INT NOT NULL"), ("at", "TIMESTAMP(3)")]
@@ -101,7 +101,7 @@ def test_a_relation_declares_its_own_watermark(catalog):
     assert query.verify().equal
 
 
-def test_a_stored_plan_declares_the_watermark_of_its_relation(catalog, monkeypatch):
+def test_a_stored_plan_declares_the_watermark_of_its_relation(catalog):
     table = clicks(catalog)
     view = table.relation().watermark("at", "5 s")
     windows = view.window(pkray.relational.Tumble.over("10 seconds").on("at"))
@@ -110,7 +110,7 @@ def test_a_stored_plan_declares_the_watermark_of_its_relation(catalog, monkeypat
     )
     query.wait({"shop.clicks": put(table, (1, 1), (2, 12))})
     query.stop()
-    monkeypatch.setattr(query_module, "_ROOTS", {})
+    IN_PROCESS.clear()  # as in another process
     query = catalog.query("shop.result").resume()
     query.wait({"shop.clicks": put(table, (3, 17))})
     assert counts(catalog) == [(10, 1)]
@@ -159,7 +159,7 @@ def test_a_source_without_changes_holds_windows_back_until_it_is_idle(catalog, h
     query.wait({"shop.busy": put(busy, (3, 16))})
     assert query.status()["idle"] == []
     now[0] = 60_000
-    assert query._worker().wait(lambda status: status["idle"] == ["shop.quiet"], 10)
+    assert query._watched.worker.wait(lambda status: status["idle"] == ["shop.quiet"], 10)
     assert counts(catalog) == [(10, 2)]
     query.wait({"shop.quiet": put(quiet, (4, 4), (5, 17))})
     assert query.status()["late"] == 1
@@ -412,7 +412,7 @@ def test_a_query_that_was_compiled_before_keeps_its_form(catalog, visit, monkeyp
         query = catalog.sql(SO_FAR.format(hint="")).materialize("shop.result")
     query.wait({"shop.visits": visit(4, 1, 2)})
     query.stop()
-    monkeypatch.setattr(query_module, "_ROOTS", {})
+    IN_PROCESS.clear()  # as in another process
     query = catalog.query("shop.result").resume()
     query.wait({"shop.visits": visit(3)})
     assert set(sums(catalog)) == {1, 2, 3, 4}

@@ -11,7 +11,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
-from pkray.relational.continuous.queries.query import _ROOTS
+from pkray.relational.continuous.queries.in_process import IN_PROCESS
 
 Put = Callable[..., int]
 PRODUCERS = ("lookup", "none")
@@ -167,7 +167,7 @@ def test_where_a_query_begins_is_settled_when_it_is_started(catalog, put, tmp_pa
     query = catalog.sql(text).materialize("default.r")
     query.stop()
     put({2: 2})
-    _ROOTS.clear()  # as in another process
+    IN_PROCESS.clear()  # as in another process
     with pkray.connect(tmp_path / "warehouse") as other:
         found = other.query("default.r").resume()
         caught_up(found, other, "none")

@@ -429,7 +429,7 @@ def test_a_run_that_wakes_up_changes_nothing(shop, monkeypatch, meanwhile):
     shop.put({4: 4, 5: 5})
     sleeper.await_sleep()
     catalog = shop.open()
-    monkeypatch.setattr("pkray.relational.continuous.queries.query._SILENT_MILLIS", 0)
+    monkeypatch.setattr("pkray.relational.continuous.queries.watched.SILENT_MILLIS", 0)
     other = catalog.query("default.r")
     if meanwhile == "sent back":
         other.resume(savepoint="start")
@@ -459,10 +459,7 @@ def test_a_run_that_wakes_up_changes_nothing(shop, monkeypatch, meanwhile):
 
 
 def _worker_of(query: Any) -> Any:
-    from pkray.relational.continuous.queries import query as module
-
-    (worker,) = module._workers(query._catalog).values()
-    return worker
+    return query._watched.running.here(query._watched.stored)
 
 
 # Savepoints
@@ -573,7 +570,7 @@ def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):
     shop.put({1: 1})
     old = shop.begin()
     shop.catch_up(old)
-    definition, store = old._definition, QueryStore(shop.catalog.store)
+    definition, store = old._watched.stored.definition, QueryStore(shop.catalog.store)
     new = shop.begin(replace=True)
     shop.catch_up(new)
     held = shop.source.consumers.list()["consumer_id"].to_pylist()

@@ -92,7 +92,7 @@ def test_epochs_and_checkpoints_are_bounded(catalog):
     table = catalog.load_table("default.t")
     relation = catalog.sql("SELECT k, v FROM t")
     query = relation.foreach_batch(lambda batch, epoch: calls.append(batch.num_rows), "calls")
-    kept = query._definition.options
+    kept = query._watched.stored.definition.options
     assert (kept["trigger"], kept["max_rows"], kept["checkpoint_seconds"]) == ("10 ms", 2, 5.0)
     assert table.upsert([{"k": 1, "v": 1}]) is not None
 

@@ -21,9 +21,9 @@ from pkray.relational.continuous.queries.late_rows import (
     shown_late,
 )
 from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint
-from pkray.relational.continuous.queries.query import plan_of
 from pkray.relational.continuous.queries.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.skipped_rows import COLUMNS, NAME
+from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
@@ -79,7 +79,7 @@ def _late_rows(
     catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
 ) -> Reads:
     folder = QueryStore(catalog.store).folder(definition.name).child("state")
-    windows = missed_windows(plan_of(catalog, definition))
+    windows = missed_windows(StoredQuery(catalog, definition).roots)
     rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
     return cast(Reads, rows)
 

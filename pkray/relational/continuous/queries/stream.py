@@ -25,16 +25,12 @@ from pkray.relational.continuous.outlets.outlets import (
     check_encoding,
 )
 from pkray.relational.continuous.queries.log import NoLog
+from pkray.relational.continuous.queries.opening import open_run
 from pkray.relational.continuous.queries.options import IDLE_TIMEOUT, QueryOptions
 from pkray.relational.continuous.queries.pump import Pump
-from pkray.relational.continuous.queries.query import (
-    Query,
-    define,
-    folder_of,
-    open_run,
-    start_function,
-)
+from pkray.relational.continuous.queries.query import Query, start_function
 from pkray.relational.continuous.queries.query_store import FOLDER, Definition
+from pkray.relational.continuous.queries.starting import define
 from pkray.relational.continuous.queries.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
@@ -213,11 +209,11 @@ def open_stream(
         plan = RunnablePlan(roots, (encoding != "upsert",), _ttl(relation))
         run = Run(plan, [outlet], NoLog(), States(), settings)
         return ResultStream(run, outlet, trigger, None, place)
-    catalog = _catalog(relation, name)
-    definition = define(catalog, _definition(relation, name, root, encoding), (root,))
-    settings = replace(settings, reader=definition.reader)
-    run = open_run(catalog, definition, lambda *_: [outlet], settings)
-    return ResultStream(run, outlet, trigger, name, _Kept(folder_of(catalog, name)))
+    defined = _definition(relation, name, root, encoding)
+    query = define(_catalog(relation, name), defined, (root,))
+    settings = replace(settings, reader=query.definition.reader)
+    run = open_run(query, lambda *_: [outlet], settings)
+    return ResultStream(run, outlet, trigger, name, _Kept(query.folder))
 
 
 class Place(Protocol):

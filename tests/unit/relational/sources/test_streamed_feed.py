@@ -6,6 +6,7 @@ import pytest
 import pkray
 from pkray.api.relation import of_source
 from pkray.errors import OptionError, QueryFailedError, UnsupportedError, UpgradeRefusedError
+from pkray.relational.continuous.queries.in_process import IN_PROCESS
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.relational.sources.streamed import Feeding, StreamedSource, stored_streams
@@ -133,9 +134,7 @@ def test_another_process_goes_on_with_what_is_there_and_waits(tmp_path, feeder):
         query = totals(catalog, feeder).materialize("db.totals")
         query.stop()
         feeder.push(("a", 1))
-    from pkray.relational.continuous.queries import query as queries
-
-    queries._ROOTS.clear()
+    IN_PROCESS.clear()
     with pkray.connect(str(tmp_path / "other")) as catalog:
         query = catalog.query("db.totals").resume()
         query.wait({"clicks": 1})

@@ -1,0 +1,63 @@
+"""End a query: stop what runs and feeds it, and delete what is kept for it."""
+
+from __future__ import annotations
+
+import time
+
+from pkray.errors import ServiceUnavailableError
+from pkray.relational.continuous.queries import savepoints
+from pkray.relational.continuous.queries.begun import fence
+from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.watched import GOING, Watched
+from pkray.relational.continuous.upgrades.switching import forget
+
+_LOOK_SECONDS = 0.1
+"""Between two looks whether another process has stopped a query."""
+
+
+def stop(query: Watched, timeout: float = 60.0) -> None:
+    """End a query after the epoch that runs; as of `Query.stop`."""
+    current = query.current
+    current.store.want(current.definition, running=False)
+    query.running.stop_feeding(current)
+    worker = query.worker
+    if worker is None:
+        _await_silence(query, timeout)
+    else:
+        if not worker.stop(timeout):
+            raise ServiceUnavailableError(
+                f"query {query.name} is in an epoch that has not ended in {timeout} s: it stops "
+                "after it"
+            )
+        query.running.forget(current)
+
+
+def _await_silence(query: Watched, timeout: float) -> None:
+    """Wait until another process that runs the query has seen that it is to stop."""
+    deadline = time.monotonic() + timeout
+    while query.status()["state"] in GOING:
+        if time.monotonic() > deadline:
+            raise ServiceUnavailableError(
+                f"query {query.name} runs in another process, which has not stopped it in "
+                f"{timeout} s"
+            )
+        time.sleep(_LOOK_SECONDS)
+
+
+def drop(query: Watched) -> None:
+    """End a query, and delete all that is kept for it but its tables."""
+    current = query.current
+    stop(query)
+    _delete(current)
+
+
+def _delete(query: StoredQuery) -> None:
+    """Delete a query that stands still, and all that is kept for it."""
+    upgrade = query.site.find()
+    if upgrade is not None:
+        forget(query.site, upgrade)
+    fence(query.definition, list(query.results(lenient=True).values()))
+    savepoints.forget_all(query.definition, query.log(), query.tables())
+    IN_PROCESS.pop(query.key, None)
+    query.store.drop(query.definition)

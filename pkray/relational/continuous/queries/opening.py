@@ -1,0 +1,191 @@
+"""Open a run of a query on its newest checkpoint, and the worker that runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from msgspec import structs
+
+from pkray.clock import now_millis
+from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
+from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.outlets.table_outlet import TableOutlet
+from pkray.relational.continuous.queries import savepoints
+from pkray.relational.continuous.queries.failure_hooks import tell
+from pkray.relational.continuous.queries.life import check_life
+from pkray.relational.continuous.queries.log import Checkpoint, StoredLog
+from pkray.relational.continuous.queries.query_store import Failure
+from pkray.relational.continuous.queries.shares import QueryShares
+from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.worker import QueryWorker
+from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
+from pkray.relational.continuous.upgrades.upgrading import Upgrading
+from pkray.relational.plan.nodes import Sink
+from pkray.service.hosted import Hosting
+
+MOST_WORKERS = 4
+"""Workers that a query begins with at most: what they exchange grows with the square of it."""
+
+OpenOutlets = Callable[[StoredQuery, Checkpoint | None], list[Outlet]]
+"""Opens the outlets of a query, one a root, with its newest checkpoint."""
+
+
+def settings_of(query: StoredQuery, clock: Callable[[], int] | None = None) -> RunSettings:
+    """Say how the runs of a query go on.
+
+    Args:
+        clock: of processing time, in epoch milliseconds; None: that of the machine.
+    """
+    options = query.options
+    return RunSettings(
+        options.checkpoint_epochs,
+        options.checkpoint_seconds,
+        clock or now_millis,
+        query.definition.reader,
+        options.on_error == "skip",
+        options.max_rows,
+        workers=options.parallelism,
+        idle_timeout=options.idle_timeout,
+        aligns=not options.trigger_of().ends,
+    )
+
+
+def shadow_settings(settings: RunSettings) -> RunSettings:
+    """Say how the run of a newer plan goes on beside that of the older one."""
+    return replace(settings, reader=f"{settings.reader}-shadow")
+
+
+def open_worker(
+    query: StoredQuery, clock: Callable[[], int] | None, open_team: OpenTeam | None = None
+) -> QueryWorker:
+    """Run a query in a thread of this process.
+
+    Args:
+        open_team: makes the workers but the first; default threads of this process.
+    """
+    store, definition, options = query.store, query.definition, query.options
+    settings = settings_of(query, clock)
+    if open_team is not None:
+        settings = replace(settings, first_workers=_first_workers(query))
+    upgrades = Upgrading(query.site, shadow_settings(settings))
+
+    def failed(failure: Failure) -> Failure:
+        store.note_failure(definition, failure)
+        try:
+            store.check_current(definition)
+        except QueryFencedError:
+            store.delete_failure_of(definition, failure.run)
+            raise
+        told = tell(query.name, failure, query.in_process.on_failure, options.failure_url)
+        if told is not None:
+            failure = structs.replace(failure, told=told)
+            store.note_failure(definition, failure)
+        return failure
+
+    def looked(status: dict[str, Any]) -> bool:
+        is_wanted = store.is_wanted(definition)
+        store.note_status(definition, status)
+        return is_wanted
+
+    def opened() -> Run:
+        store.check_current(definition)
+        upgrades.begin()
+        now = query.changed(store.read(query.name))
+        store.check_current(definition)  # of one begun anew meanwhile others are in charge
+        return open_run(now, outlets_of, settings, open_team)
+
+    return QueryWorker(
+        query.name,
+        opened,
+        options.trigger_of(),
+        failed,
+        looked,
+        upgrades,
+        check_current=lambda: store.check_current(definition),
+    )
+
+
+def _first_workers(query: StoredQuery) -> int:
+    """Say how many workers a query begins with."""
+    runtime = query.catalog.runtime
+    return min(runtime.processors, MOST_WORKERS) if isinstance(runtime, Hosting) else 1
+
+
+def open_run(
+    query: StoredQuery,
+    open_outlets: OpenOutlets,
+    settings: RunSettings,
+    open_team: OpenTeam | None = None,
+) -> Run:
+    """Open a run of a query on its newest checkpoint.
+
+    Args:
+        open_team: as of `open_worker`.
+
+    Raises:
+        QueryDivergedError: what it wrote down, its results and its sources do not belong together.
+        QueryFencedError: it was begun anew meanwhile, or another run took over.
+    """
+    log, shares = query.log(), query.shares()
+    log.look()
+    try:
+        return _open_run(query, open_outlets, settings, open_team, log, shares)
+    except PkrayError:
+        log.check_not_passed()  # that run, and not this one, knows what is there
+        raise
+
+
+def _open_run(
+    query: StoredQuery,
+    open_outlets: OpenOutlets,
+    settings: RunSettings,
+    open_team: OpenTeam | None,
+    log: StoredLog,
+    shares: QueryShares,
+) -> Run:
+    results = query.results()
+    savepoints.begin(query.definition, log, results, shares.roots)
+    newest = check_life(query.definition, log, shares.roots, list(results.values()))
+    states = shares.states(settings.workers or 1)
+    with ExitStack() as undo:
+        undo.callback(states.close)
+        outlets = open_outlets(query, newest)
+        for outlet in outlets:
+            undo.callback(outlet.close)
+        # Runs of incarnations that come later fence the writers that are open by now.
+        log.check_current()
+        run = Run(shares.plan, outlets, log, states, settings, open_team or shares.threads)
+        undo.pop_all()
+    return run
+
+
+def outlets_of(query: StoredQuery, newest: Checkpoint | None) -> list[Outlet]:
+    """Open the outlets of a query into its tables, or the function of this process that takes it.
+
+    Raises:
+        UnsupportedError: another program has the function.
+    """
+    outlet, definition = query.in_process.outlet, query.definition
+    if outlet is not None:
+        return [outlet]
+    if not definition.tables:
+        raise UnsupportedError(
+            f"query {query.name} goes to this program: open it again by stream(name=…) or "
+            "foreach_batch(function, name=…)",
+            query=query.name,
+        )
+    results = newest.results if newest is not None else {}
+    return [
+        TableOutlet(
+            query.catalog.load_table(root.table),
+            root,
+            definition.commits,
+            results.get(root.table),
+            replaces=newest is None and root.table in definition.replaces,
+        )
+        for root in query.roots
+        if isinstance(root, Sink)
+    ]

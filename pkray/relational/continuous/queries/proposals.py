@@ -1,0 +1,64 @@
+"""Other plans for a query: what it would be with one, and going back to the one before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import structs
+
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.operators.catalogue import check_operators
+from pkray.relational.continuous.queries.life import columns_read
+from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.continuous.queries.starting import check_no_circle
+from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.streams import in_query, streams_in
+from pkray.relational.continuous.upgrades.stored import StoredUpgrade
+from pkray.relational.plan.nodes import Node
+
+
+def proposal(
+    query: StoredQuery,
+    document: dict[str, Any],
+    made_of: tuple[Node, ...],
+    before: Sequence[bool],
+    generation: str,
+) -> Definition:
+    """Make what a query would be with another plan.
+
+    Args:
+        document, made_of, before: the plan; as of `start_query`.
+
+    Raises:
+        UnsupportedError: a node does not run continuously.
+    """
+    current = query.definition
+    roots = in_query(made_of, query.folder, current.begun)
+    for root in roots:
+        check_operators(root, document["dialect"])
+    begun = {
+        name: current.beginnings.get(name, at)
+        for name, at in Feeds(scans_of(roots)).beginnings().items()
+    }
+    made = structs.replace(
+        current,
+        document=document,
+        before=tuple(before),
+        dialect=document["dialect"],
+        beginnings=begun,
+        streams=tuple(each.name for each in streams_in(roots)),
+        generation=generation,
+        columns=columns_read(roots),
+    )
+    check_no_circle(roots, made.tables)
+    query.changed(made).keep_roots(roots)
+    return made
+
+
+def keep_roots(query: StoredQuery, back: StoredUpgrade) -> None:
+    """Take the older plan that this process has for the one that a query goes back to."""
+    now = query.changed(back.new)
+    older = now.in_process.roots.get(back.returns_to or "")
+    if back.returns_to is not None and older is not None:
+        now.keep_roots(older)

@@ -1,0 +1,257 @@
+"""A query as it is stored: its definition in a catalog, and what belongs to it there."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from msgspec import structs
+
+from pkray.errors import PkrayError, QueryDivergedError, QueryFencedError
+from pkray.relational.catalog import Catalog
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.outlets.result_history import PLAN
+from pkray.relational.continuous.queries import savepoints
+from pkray.relational.continuous.queries.backfill import Backfill
+from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
+from pkray.relational.continuous.queries.life import check_life, columns_read
+from pkray.relational.continuous.queries.log import StoredLog
+from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.query_store import Definition, QueryStore, old_user
+from pkray.relational.continuous.queries.shares import QueryShares
+from pkray.relational.continuous.upgrades.stored import Site
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan_files import roots_of
+from pkray.relational.sources.streamed import StreamedSource, stored_streams
+from pkray.relational.sources.table import TableSource
+from pkray.storage.object_store import ObjectStore
+from pkray.table.table import Table
+
+_LOOK_SECONDS = 0.1
+_LOOKS = 3
+"""At a query that runs, before what it wrote down and its result are said to disagree."""
+
+
+@dataclass(frozen=True)
+class StoredQuery:
+    """A query in the catalog that keeps it.
+
+    Attributes:
+        definition: as it was when it was read; `current` reads it again.
+    """
+
+    catalog: Catalog
+    definition: Definition
+
+    @classmethod
+    def read(cls, catalog: Catalog, name: str) -> StoredQuery:
+        """Read the query of a name.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        return cls(catalog, QueryStore(catalog.store).read(name))
+
+    def changed(self, definition: Definition) -> StoredQuery:
+        """Give the query with another definition."""
+        return replace(self, definition=definition)
+
+    def current(self) -> StoredQuery:
+        """Read what the query is now: an upgrade, or going back, may have changed it.
+
+        Raises:
+            QueryNotFoundError: it was dropped.
+            QueryFencedError: and another was begun under its name.
+        """
+        there, known = self.store.read(self.name), self.definition
+        if known.incarnation and there.begun != known.begun:
+            raise QueryFencedError(
+                f"query {self.name} was dropped, and another begun under its name: find it by "
+                "catalog.query(…)",
+                query=self.name,
+                incarnation=known.incarnation,
+                found=there.incarnation,
+            )
+        return self.changed(there)
+
+    @property
+    def name(self) -> str:
+        """Give its name."""
+        return self.definition.name
+
+    @property
+    def key(self) -> str:
+        """Tell this incarnation from all others that this process knows."""
+        warehouse = self.catalog.warehouse.rstrip("/")
+        return f"{warehouse}/{self.name}@{self.definition.incarnation}"
+
+    @property
+    def store(self) -> QueryStore:
+        """Give the folders of all queries."""
+        return QueryStore(self.catalog.store)
+
+    @property
+    def folder(self) -> ObjectStore:
+        """Give its folder."""
+        return self.store.folder(self.name)
+
+    @property
+    def options(self) -> QueryOptions:
+        """Give how it runs."""
+        return QueryOptions(**self.definition.options)
+
+    @property
+    def in_process(self) -> InProcess:
+        """Give what this process alone has of it."""
+        return IN_PROCESS.setdefault(self.key, InProcess())
+
+    @property
+    def site(self) -> Site:
+        """Give where its upgrades find what they need."""
+        return Site(self.catalog, self.name, lambda definition: self.changed(definition).roots)
+
+    def log(self) -> StoredLog:
+        """Begin a run of it: its log, under a name of its own."""
+        return self.store.log(self.definition)
+
+    @property
+    def roots(self) -> tuple[Node, ...]:
+        """Take the physical plans that this process has, one a result, or load the stored ones."""
+        return self._known_roots or self._load_roots()
+
+    @property
+    def _known_roots(self) -> tuple[Node, ...] | None:
+        known = IN_PROCESS.get(self.key)
+        return None if known is None else known.roots.get(self.definition.generation)
+
+    def _load_roots(self) -> tuple[Node, ...]:
+        begun, document = self.definition.begun, self.definition.document
+        streams = stored_streams(self.folder, begun) if self.definition.streams else {}
+        return roots_of(self.catalog.session, document, streams)
+
+    def keep_roots(self, roots: tuple[Node, ...]) -> None:
+        """Have this process take plans for those of the query."""
+        self.in_process.roots[self.definition.generation] = roots
+
+    def bind_again(self) -> None:
+        """Bind its plan to its tables as they are now, unless it reads what this process alone has.
+
+        Raises:
+            PlanError: a table lacks a column that it reads, or has it with another type.
+        """
+        known = self._known_roots
+        inside = self.catalog.warehouse.rstrip("/") + "/"
+        if known is not None and all(
+            isinstance(scan.source, TableSource)
+            and scan.source.original.location.url.startswith(inside)
+            for scan in _scans(known)
+        ):
+            self.keep_roots(self._load_roots())
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether another process could run it: all that it reads is stored."""
+        return bool(self.definition.tables) and all(
+            isinstance(scan.source, TableSource | StreamedSource) for scan in _scans(self.roots)
+        )
+
+    def results(self, *, lenient: bool = False) -> dict[str, Table]:
+        """Load its results, by name.
+
+        Args:
+            lenient: leave out those that are gone.
+
+        Raises:
+            TableNotFoundError: one is gone.
+        """
+        return self._loaded(self.definition.tables, lenient=lenient)
+
+    def tables(self) -> list[Table]:
+        """Load its results and the tables that it reads; those that are gone are left out."""
+        names = [*self.definition.tables, *self._tables_read]
+        return list(self._loaded(names, lenient=True).values())
+
+    @property
+    def _tables_read(self) -> list[str]:
+        """Name the tables that it reads; its plan need not be bound for that."""
+        return [node["table"] for node in self.definition.document["nodes"] if "table" in node]
+
+    def _loaded(self, names: Sequence[str], *, lenient: bool) -> dict[str, Table]:
+        found = {}
+        for name in dict.fromkeys(names):
+            try:
+                found[name] = self.catalog.load_table(name)
+            except PkrayError:
+                if not lenient:
+                    raise
+        return found
+
+    def made_by(self, table: Table, snapshot: int | None) -> StoredQuery:
+        """Find by which plan a snapshot of a result was made; default its newest one."""
+        view = table.at(snapshot_id=snapshot) if snapshot is not None else table.at()
+        said = (view.snapshot.properties or {}).get(PLAN) if view.snapshot is not None else None
+        if said is None or said == self.definition.digest:
+            return self
+        return self.changed(self.site.plan_of(said) or self.definition)
+
+    def backfill(self) -> Backfill | None:
+        """Find what another engine brings, or is to bring, for the first epoch."""
+        if self.definition.options.get("backfill") != "spark":
+            return None
+        roots = self.roots
+        if not any(isinstance(scan.source, TableSource) for scan in _scans(roots)):
+            return None
+        if self.log().newest_checkpoint() is not None:
+            return None
+        return Backfill(self.folder, roots, self.definition.begun)
+
+    def shares(self) -> QueryShares:
+        """Give what opens the shares of its workers."""
+        return QueryShares(self.folder, self.definition, self.roots, self.backfill())
+
+    def check_life(self) -> None:
+        """Check that what is kept of it and its results belong together, as it goes on.
+
+        Raises:
+            QueryDivergedError: they do not.
+        """
+        results = list(self.results().values())
+        for tries_left in reversed(range(_LOOKS)):
+            log = self.log()
+            if self.definition.begins_at and log.newest_checkpoint() is None:
+                return  # it has still to go back to a savepoint
+            try:
+                check_life(self.definition, log, self.roots, results)
+                return
+            except QueryDivergedError:
+                if not tries_left:
+                    raise
+            time.sleep(_LOOK_SECONDS)  # an epoch may have ended between two looks
+
+    def adopted(self) -> StoredQuery:
+        """Give a query of a version that knew no incarnations one, and what it is known by."""
+        if self.definition.incarnation:
+            return self
+        store = self.store
+        made = store.adopt(self.definition)
+        roots = self.changed(made).roots
+        wished = store.old_wish(made.name)
+        made = structs.replace(made, columns=columns_read(roots))
+        newest = store.log(made).newest_checkpoint()
+        if newest is not None:
+            Feeds(scans_of(roots)).hold(made.reader, newest.positions)
+        if wished is not None:
+            results = list(self.changed(made).results().values())
+            made = savepoints.sent_back(made, wished, results)
+        store.replace(made)
+        adopted = self.changed(made)
+        take_along(self.key, adopted.key)
+        for table in adopted._loaded(adopted._tables_read, lenient=True).values():
+            table.consumers.delete(old_user(made.name))
+        store.forget_old_wish(made.name)
+        return adopted
+
+
+def _scans(roots: Sequence[Node]) -> list[Scan]:
+    return [node for root in roots for node in root.walk() if isinstance(node, Scan)]
