@@ -1,4 +1,4 @@
-"""Functions of Spark's that there are none of here, with the reason and what to write instead."""
+"""Functions of Spark's and Flink's that there are none of here, and what to write."""
 
 from __future__ import annotations
 
@@ -51,6 +51,14 @@ _REASONS = (
     (r"python_worker_logs", "it lists logs of Spark's own workers"),
     (r"measure", "there are no metric views: write the aggregate"),
     (r"current_path", "functions have one name: there is no path along which they are looked up"),
+    (
+        r"json_(array|object)agg",
+        "write '[' || LISTAGG(JSON_STRING(x)) || ']', or to_json of an ARRAY or a MAP",
+    ),
+    (r"object_(of|update)", "there are no objects of Java classes: write ROW(…)"),
+    (r"ml_\w+", "there is no type MODEL: call it in a registered function"),
+    (r"overlaps", "compare the ends: start_1 <= end_2 AND start_2 <= end_1"),
+    (r"group_id", "equal grouping sets give equal rows: write each once"),
     (r"sql_keywords", "there is no table of words: quote names by backticks"),
 )
 _PATTERNS = tuple((re.compile(pattern), reason) for pattern, reason in _REASONS)

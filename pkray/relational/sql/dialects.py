@@ -37,6 +37,49 @@ class TableArgument(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True, "partition_by": False}
 
 
+class JsonCall(exp.Expression):
+    """``JSON_VALUE``, ``JSON_QUERY`` or ``JSON_EXISTS`` with its clauses.
+
+    Answers ``on_empty`` and ``on_error`` are a ``Var`` (``NULL``, ``EMPTY ARRAY`` …), or the value
+    after DEFAULT; ``wrapper`` is ``without``, ``conditional`` or ``unconditional``.
+    """
+
+    arg_types: ClassVar[dict[str, bool]] = {
+        "this": True,
+        "expressions": True,
+        "returning": False,
+        "wrapper": False,
+        "on_empty": False,
+        "on_error": False,
+    }
+
+
+_JSON_ANSWERS = (("NULL",), ("ERROR",), ("TRUE",), ("FALSE",), ("UNKNOWN",))
+_WRAPPERS = {
+    ("WITHOUT",): "without",
+    ("WITH", "CONDITIONAL"): "conditional",
+    ("WITH", "UNCONDITIONAL"): "unconditional",
+    ("WITH",): "unconditional",
+}
+
+
+def _json_call_text(generator: Generator, node: JsonCall) -> str:
+    said = [generator.expressions(node, flat=True)]
+    if node.args.get("returning"):
+        said.append(f"RETURNING {generator.sql(node, 'returning')}")
+    wrapper = node.args.get("wrapper")
+    if wrapper:
+        said.append(
+            "WITHOUT WRAPPER" if wrapper == "without" else f"WITH {wrapper.upper()} WRAPPER"
+        )
+    for event in ("on_empty", "on_error"):
+        answer = node.args.get(event)
+        if answer is not None:
+            default = "" if isinstance(answer, exp.Var) else "DEFAULT "
+            said.append(f"{default}{generator.sql(answer)} {event.replace('_', ' ').upper()}")
+    return f"{node.this}({' '.join(said)})"
+
+
 class UnsignedShift(exp.Expression):
     """The right side of ``a >>> b``, which the parser reads as ``a >> (> b)``."""
 
@@ -57,7 +100,10 @@ class _Parser(BoundedParser, SparkParser):
         "CEIL": lambda self: self._parse_rounding("CEIL", exp.Ceil),
         "FLOOR": lambda self: self._parse_rounding("FLOOR", exp.Floor),
         "JSON_OBJECT": SparkParser.FUNCTION_PARSERS["JSON_OBJECT"],
-        "JSON_VALUE": lambda self: self._parse_json_value_call(),
+        **{
+            name: (lambda self, name=name: self._parse_json_call(name))
+            for name in ("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS")
+        },
         **{
             name: (lambda self, name=name: self._parse_window_function(name))
             for name in WINDOW_FUNCTIONS
@@ -213,12 +259,39 @@ class _Parser(BoundedParser, SparkParser):
             return self.expression(kind(this=arguments[0], to=self._parse_var(any_token=True)))
         return exp.Anonymous(this=name, expressions=arguments)
 
-    def _parse_json_value_call(self) -> exp.Expr:
-        """Read ``JSON_VALUE(json, path [RETURNING type])``: what does not fit the type is NULL."""
-        call = exp.Anonymous(this="JSON_VALUE", expressions=self._parse_csv(self._parse_lambda))
+    def _parse_json_call(self, name: str) -> exp.Expr:
+        """Read ``JSON_VALUE(json, path RETURNING type DEFAULT x ON EMPTY NULL ON ERROR)``."""
+        arguments = self._parse_csv(self._parse_lambda)
+        clauses: dict[str, Any] = {}
         if self._match_text_seq("RETURNING"):
-            return self.expression(exp.TryCast(this=call, to=self._parse_types()))
-        return call
+            clauses["returning"] = self._parse_types()
+        clauses["wrapper"] = self._parse_wrapper()
+        while (answer := self._parse_json_answer()) is not None:
+            if not self._match_text_seq("ON"):
+                self.raise_error("ON EMPTY or ON ERROR is expected")
+            event = "on_empty" if self._match_text_seq("EMPTY") else "on_error"
+            if event == "on_error" and not self._match_text_seq("ERROR"):
+                self.raise_error("EMPTY or ERROR is expected after ON")
+            if event in clauses:
+                self.raise_error(f"{event.replace('_', ' ').upper()} is written twice")
+            clauses[event] = answer
+        return self.expression(JsonCall(this=name, expressions=arguments, **clauses))
+
+    def _parse_wrapper(self) -> str | None:
+        for words, said in _WRAPPERS.items():
+            for array in ((), ("ARRAY",)):
+                if self._match_text_seq(*words, *array, "WRAPPER"):
+                    return said
+        return None
+
+    def _parse_json_answer(self) -> exp.Expr | None:
+        """Read what a call gives where a path leads to nothing, or to what it does not take."""
+        if self._match_text_seq("DEFAULT"):
+            return self._parse_disjunction()
+        for words in (("EMPTY", "ARRAY"), ("EMPTY", "OBJECT"), *_JSON_ANSWERS):
+            if self._match_text_seq(*words):
+                return exp.Var(this=" ".join(words))
+        return None
 
     def _parse_any(self) -> exp.Expr:
         """Read ``= ANY (…)``; without a comparison before it, it is an aggregate."""
@@ -307,6 +380,7 @@ class _Generator(SparkGenerator):
         ),
         UnsignedShift: lambda self, node: self.sql(node, "this"),
         OperatorChain: lambda self, node: chain_text(node, self.sql),
+        JsonCall: _json_call_text,
         TableArgument: lambda self, node: (
             f"TABLE {self.sql(node, 'this')}"
             + (

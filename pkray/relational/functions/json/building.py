@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from pkray.errors import QueryError
+from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import STRING
 from pkray.relational.functions.function import NO_SPARK, Kernel, Value
 from pkray.relational.functions.json.functions import JSON
-from pkray.relational.functions.json.values import encode, to_plain
+from pkray.relational.functions.json.values import decode, encode, to_plain
 from pkray.relational.functions.signatures import (
     anything,
     constant_text,
@@ -111,6 +111,44 @@ def _built(start: str, members: Sequence[Expression], end: str) -> Expression:
         parts = (text_literal(start), inside, text_literal(end))
         whole = function.resolve("concat", parts, Dialect.FLINK)
     return Call(whole.type, "json_built", (whole,))
+
+
+def _document(call: Call, values: Sequence[Value], rows: int) -> Value:
+    def checked(value: str) -> str:
+        try:
+            decode(value)
+        except ValueError as error:
+            raise EvaluationError(
+                f"json({value[:60]!r}): that is no JSON ({error}); JSON_QUOTE writes any text",
+                function="json",
+            ) from None
+        return value
+
+    return by_distinct(values[0], checked, pa.string(), rows)
+
+
+def _json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    document = takes("json_document", text)(arguments, dialect)
+    return Call(document.type, "json_built", (document,))
+
+
+JSON.add(
+    "json",
+    "json(text) -> STRING",
+    "Take text as JSON: JSON_OBJECT and JSON_ARRAY put it in as it is.",
+    _json,
+    function.never,
+    dialects=_FLINK,
+)
+JSON.add(
+    "json_document",
+    "",
+    "Give text that is JSON; others are refused.",
+    None,
+    _document,
+    result(STRING),
+    NO_SPARK,
+)
 
 
 def _json_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

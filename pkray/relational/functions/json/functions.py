@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pkray.errors import QueryError, SchemaError
+from pkray.errors import EvaluationError, QueryError, SchemaError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING
 from pkray.relational.functions.function import (
@@ -24,12 +24,16 @@ from pkray.relational.functions.function import (
     typed_call,
 )
 from pkray.relational.functions.json.values import (
+    EMPTY,
+    OUTCOMES,
     decode,
     encode,
     exists_at,
     from_plain,
+    length_at,
     object_at,
     of_distinct,
+    outcome_at,
     path_steps,
     query_at,
     to_plain,
@@ -54,25 +58,43 @@ JSON = Family("json")
 
 
 def _with_path(name: str) -> Resolver:
+    most = 3 if name == "json_query" else 2
+
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        path = constant(name, arguments[1], "the path")
-        if not isinstance(path, str):
-            raise QueryError(f"the path of {name} must be text such as '$.a'", function=name)
-        path_steps(path)
+        check_count(name, arguments, 2, most)
+        path = _path(name, arguments[1])
         value = text.taken(name, arguments, 0, dialect)
-        return typed_call(name, value, text_literal(path))
+        wrapper = (_wrapper(arguments[2]),) if len(arguments) > 2 else ()
+        return typed_call(name, value, path, *wrapper)
 
     return resolve
 
 
-def _by_path(compute: Callable[[str, tuple[Any, ...]], Any]) -> Kernel:
+def _path(name: str, argument: Expression) -> Literal:
+    path = constant(name, argument, "the path")
+    if not isinstance(path, str):
+        raise QueryError(f"the path of {name} must be text such as '$.a'", function=name)
+    path_steps(path)
+    return text_literal(path)
+
+
+def _wrapper(argument: Expression) -> Literal:
+    said = constant("json_query", argument, "the wrapper")
+    if said not in ("without", "conditional", "unconditional"):
+        raise QueryError(
+            f"json_query has no wrapper {said!r}: write WITH CONDITIONAL WRAPPER, WITH "
+            "UNCONDITIONAL WRAPPER or WITHOUT WRAPPER",
+            function="json_query",
+        )
+    return text_literal(said)
+
+
+def _by_path(compute: Callable[..., Any]) -> Kernel:
     def kernel(call: Call, values: Values, rows: int) -> Value:
-        path = call.arguments[1]
-        assert isinstance(path, Literal)
-        steps = path_steps(path.value)
+        path, *more = (each.value for each in call.arguments[1:] if isinstance(each, Literal))
+        steps = path_steps(path)
         array = as_array(values[0], rows)
-        return of_distinct(array, lambda each: compute(each, steps), call.type.arrow)
+        return of_distinct(array, lambda each: compute(each, steps, *more), call.type.arrow)
 
     return kernel
 
@@ -131,6 +153,56 @@ for _name, _about, _compute, _kind, _spark in (
         _spark,
         fallible=False,
     )
+
+
+def _outcome(call: Call, values: Values, rows: int) -> Value:
+    """Say of each text how a call ends: 0 with a value, 1 with none, 2 in an error."""
+    path, name, raised, wrapper = (
+        each.value for each in call.arguments[1:] if isinstance(each, Literal)
+    )
+
+    def found(each: str) -> int:
+        outcome = outcome_at(each, path, name, wrapper)
+        if outcome and outcome in raised.split():
+            problem = "nothing is there" if outcome == EMPTY else "it is no JSON that has it"
+            shown = each if len(each) <= 60 else f"{each[:60]}…"
+            raise EvaluationError(
+                f"{name}({shown!r}, {path!r}): {problem}; leave out ERROR ON {outcome.upper()}",
+                function=name,
+            )
+        return OUTCOMES[outcome]
+
+    return of_distinct(as_array(values[0], rows), found, call.type.arrow)
+
+
+JSON.add(
+    "json_outcome",
+    "",
+    "Say how an SQL/JSON call ends.",
+    None,
+    _outcome,
+    result(INT),
+    NO_SPARK,
+)
+
+
+def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("json_length", arguments, 1, 2)
+    path = _path("json_length", arguments[1]) if len(arguments) > 1 else text_literal("$")
+    return typed_call("json_length", text.taken("json_length", arguments, 0, dialect), path)
+
+
+JSON.add(
+    "json_length",
+    "json_length(text [, path]) -> INT",
+    "Count the elements of an array, or the names of an object; a scalar has one.",
+    _json_length,
+    _by_path(length_at),
+    result(INT, nullable=True),
+    NO_SPARK,
+    dialects=frozenset((Dialect.FLINK,)),
+    fallible=False,
+)
 JSON.add(
     "is_json",
     "is_json(text) -> BOOLEAN",

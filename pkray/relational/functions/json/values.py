@@ -27,6 +27,7 @@ _STEP = re.compile(
     r"|\[\s*(?P<all>\*)\s*\]|\[\s*'(?P<quoted>(?:[^'\\]|\\.)*)'\s*\]"
     r'|\[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\])'
 )
+_MODE = re.compile(r"^\s*(lax|strict)\b")
 MOST_DIGITS = 17
 """Most characters of a number with a point that a DOUBLE surely holds."""
 
@@ -48,7 +49,7 @@ def path_steps(path: str) -> tuple[Step, ...]:
     Raises:
         QueryError: it is none.
     """
-    text = re.sub(r"^\s*(lax|strict)\b", "", path).strip()
+    text = _MODE.sub("", path).strip()
     if not text.startswith("$"):
         raise QueryError(f"{path!r} is no path into JSON: write '$.name' or '$[0]'")
     steps: list[Step] = []
@@ -131,34 +132,88 @@ def object_at(text: str, steps: tuple[Step, ...]) -> str | None:
     return scalar_text(found[0])
 
 
+def _one_at(text: str, steps: tuple[Step, ...]) -> Any:
+    """Give what a path leads to; what a path with a star leads to is an array.
+
+    Raises:
+        ValueError: the text is no JSON.
+        LookupError: it leads to nothing.
+    """
+    found = list(matches(decode(text), steps))
+    if not found:
+        raise LookupError
+    return found if EVERY in steps else found[0]
+
+
 def value_at(text: str, steps: tuple[Step, ...]) -> str | None:
     """Give the one scalar that a path leads to; None for objects and arrays."""
     try:
-        found = list(matches(decode(text), steps))
-    except ValueError:
+        found = _one_at(text, steps)
+    except (ValueError, LookupError):
         return None
-    if len(found) != 1 or isinstance(found[0], dict | list):
-        return None
-    return scalar_text(found[0])
+    return None if isinstance(found, dict | list) else scalar_text(found)
 
 
-def query_at(text: str, steps: tuple[Step, ...]) -> str | None:
-    """Give the one object or array that a path leads to; None for scalars."""
+def query_at(text: str, steps: tuple[Step, ...], wrapper: str = "without") -> str | None:
+    """Give the object or array that a path leads to; None for scalars that are not wrapped.
+
+    Args:
+        wrapper: ``conditional``: scalars and objects are put into an array; ``unconditional``:
+            arrays as well.
+    """
     try:
-        found = list(matches(decode(text), steps))
-    except ValueError:
+        found = _one_at(text, steps)
+    except (ValueError, LookupError):
         return None
-    if len(found) != 1 or not isinstance(found[0], dict | list):
-        return None
-    return encode(found[0])
+    wrapped = _wrapped(found, wrapper)
+    return encode(wrapped) if isinstance(wrapped, dict | list) else None
+
+
+def _wrapped(value: Any, wrapper: str) -> Any:
+    if value is None or wrapper == "without":
+        return value
+    return value if wrapper == "conditional" and isinstance(value, list) else [value]
 
 
 def exists_at(text: str, steps: tuple[Step, ...]) -> bool:
-    """Whether a path leads to something."""
+    """Whether a path leads to something that is not null."""
     try:
-        return next(matches(decode(text), steps), EVERY) is not EVERY
-    except ValueError:
+        return _one_at(text, steps) is not None
+    except (ValueError, LookupError):
         return False
+
+
+def length_at(text: str, steps: tuple[Step, ...]) -> int | None:
+    """Count the elements, or names, of what a path leads to; a scalar is one."""
+    try:
+        found = _one_at(text, steps)
+    except (ValueError, LookupError):
+        return None
+    return len(found) if isinstance(found, dict | list) else 1
+
+
+EMPTY, ERROR = "empty", "error"
+OUTCOMES = {"": 0, EMPTY: 1, ERROR: 2}
+
+
+def outcome_at(text: str, path: str, function: str, wrapper: str = "without") -> str:
+    """Say how an SQL/JSON call ends: ``""`` with a value, `EMPTY` or `ERROR`.
+
+    A path is strict unless it begins with ``lax``: what is not there is an error in it.
+    """
+    strict = not path.lstrip().startswith("lax")
+    try:
+        found = _wrapped(_one_at(text, path_steps(path)), wrapper)
+    except ValueError:
+        return ERROR
+    except LookupError:
+        return ERROR if strict else EMPTY
+    if function == "json_exists":
+        return ""
+    if found is None:
+        return EMPTY
+    fits = isinstance(found, dict | list) == (function == "json_query")
+    return "" if fits else ERROR if strict else EMPTY
 
 
 # --- Values of columns ----------------------------------------------------------------------------

@@ -12,9 +12,11 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
+from pkray.relational.sql.dialects import JsonCall
 from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt, text_literal
 from pkray.relational.sql.expressions.intervals import Interval
+from pkray.relational.sql.expressions.json_calls import json_call
 from pkray.relational.sql.expressions.lambdas import parameter_types
 from pkray.relational.sql.names import database_of, zone_of
 from pkray.schema.types import DataType
@@ -227,4 +229,5 @@ CALLS: dict[type[exp.Expr], Handler] = {
     exp.Tuple: _tuple,
     exp.Anonymous: _anonymous,
     exp.JSONObject: _json_object,
+    JsonCall: json_call,
 }
