@@ -23,6 +23,7 @@ from tests.faults.lives.steps import (
     Savepoint,
     Step,
     Stop,
+    Upgrade,
     Verify,
     Wake,
     Write,
@@ -308,6 +309,25 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             ),
             Faulted(Savepoint("main", "s1"), Fault("kill", 5)),
             GoBack("main", "s1"),
+        ],
+    ),
+    "a run whose checkpoints others deleted sees so when it looks": (
+        Setting(
+            Plan("totals"),
+            layout="parted",
+            producers=("none", "lookup"),
+            shown="input",
+            spread="parted",
+            form="insert",
+            checkpoint_epochs=2,
+            apart=True,
+        ),
+        [
+            Write("d.a", ((3, 1, 4, 0), (3, 1, 6, 1), (5, 1, 3, 1))),
+            Begin("main", Plan("totals")),
+            Faulted(Upgrade("main", Plan("totals", 4)), Fault("sleep", 27)),
+            Begin("main", Plan("totals", 7), replace=True),
+            Wake(),
         ],
     ),
 }

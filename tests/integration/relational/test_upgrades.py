@@ -527,3 +527,19 @@ def test_a_query_is_dropped_with_its_upgrade(catalog, put):
     assert readers.num_rows == 0
     assert catalog.load_table("default.r").tags.list().num_rows == 0
     assert catalog.queries() == []
+
+
+def test_an_upgrade_of_an_earlier_query_of_the_name_is_not_carried_out(catalog, put, tmp_path):
+    put({1: 1, 2: 2, 3: 3, 4: 4})
+    older = catalog.sql(TOTALS).materialize("default.r")
+    older.upgrade(catalog.sql(TOTALS + " HAVING COUNT(*) > 1"))
+    written = tmp_path / "warehouse" / ".queries" / "default.r" / "upgrade.json"
+    asked = written.read_bytes()
+    older.stop()
+    newer = catalog.sql(TOTALS).materialize("default.r", replace=True)
+    written.write_bytes(asked)  # as a process does that slept meanwhile
+    newer.wait({"default.t": put({5: 5})})
+    assert newer.verify().equal
+    assert "upgrade" not in newer.status()
+    newer.upgrade(catalog.sql(TOTALS + " HAVING COUNT(*) > 1"))
+    assert newer.verify().equal

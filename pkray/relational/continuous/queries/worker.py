@@ -17,6 +17,7 @@ from pkray.errors import (
     CorruptFileError,
     MissingFileError,
     PkrayError,
+    QueryDivergedError,
     QueryFencedError,
     ServiceError,
     SnapshotNotFoundError,
@@ -276,7 +277,7 @@ class QueryWorker:
                 self._stopping.set()
             if self._upgrades is not None:
                 self._upgrades.look()
-        except (QueryFencedError, MissingFileError, CorruptFileError) as error:
+        except (QueryFencedError, QueryDivergedError, MissingFileError, CorruptFileError) as error:
             self._ended_by = error
         except PkrayError as error:
             _log.warning("query %s: its status is not written down: %s", self.name, error)

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pkray.checksums import check_json, seal_json
-from pkray.errors import CorruptFileError, MissingFileError, PkrayError, TableError
+from pkray.errors import (
+    CorruptFileError,
+    MissingFileError,
+    PkrayError,
+    QueryNotFoundError,
+    TableError,
+)
 from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.query_store import UPGRADE, Definition, QueryStore
 from pkray.relational.plan.nodes import Node, Scan
@@ -107,7 +113,20 @@ class Site:
         return StoredLog(self.folder, uuid.uuid4().hex, upgrade.place)
 
     def find(self) -> StoredUpgrade | None:
-        """Read the upgrade that is under way or not accepted; None where there is none."""
+        """Read the upgrade that is under way or not accepted; None where there is none.
+
+        One that a process wrote down after the query was dropped or begun anew is none.
+        """
+        found = self._read()
+        return found if found is not None and self._is_of(found) else None
+
+    def _is_of(self, upgrade: StoredUpgrade) -> bool:
+        try:
+            return upgrade.old.begun in ("", self.store.read(self.name).begun)
+        except QueryNotFoundError:
+            return False
+
+    def _read(self) -> StoredUpgrade | None:
         try:
             data = self.folder.read(UPGRADE)
         except MissingFileError:
@@ -122,8 +141,11 @@ class Site:
 
     def create(self, upgrade: StoredUpgrade) -> bool:
         """Write an upgrade down; false where there is one."""
-        if self.find() is None:
+        found = self._read()
+        if found is None:
             self.folder.delete(_CANCELLED)
+        elif not self._is_of(found):
+            self.folder.delete([_CANCELLED, UPGRADE])
         return self.folder.create(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
 
     def write(self, upgrade: StoredUpgrade) -> None:
