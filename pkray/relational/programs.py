@@ -4,7 +4,7 @@ A `Program` is a list of steps, each of which computes a slot from slots before 
 constant, a function's kernel, a cast. Equal parts of expressions share a slot, and what depends on
 no column is computed when the program is made. What can fail and stands where only some rows ask
 for it (a branch of CASE, the right of AND, OR and COALESCE) is a program of its own, run on those
-rows alone; so is the body of a lambda, run on elements.
+rows alone; so is the body of a lambda, run on elements, so many at a time.
 """
 
 from __future__ import annotations
@@ -19,12 +19,15 @@ import pyarrow.compute as pc
 
 from pkray import constants
 from pkray.errors import EvaluationError
+from pkray.relational.cancellation import checkpoint
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.kernels import cast_can_fail, cast_kernel
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.outputs import (
     ESTIMATES,
     MOST_OF_BATCH,
+    MOST_OF_VALUE,
+    OversizedError,
     check_batch,
     check_output,
     check_repeated,
@@ -47,6 +50,8 @@ from pkray.relational.plan.fields import Fields
 Slots: TypeAlias = list[Any]
 Compute: TypeAlias = Callable[[Slots, int], Any]
 _LAZY = ("and", "or", "coalesce")
+PIECE_ROWS = 1 << 14
+"""Elements that a lambda is computed for at once: a run that is cancelled ends after them."""
 
 
 def as_array_of(value: Value, kind: pa.DataType, rows: int) -> pa.Array:
@@ -140,6 +145,7 @@ class Program:
         for slot, value in zip(self.captured, captured, strict=True):
             slots[slot] = value
         for slot, compute in self.steps:
+            checkpoint()
             slots[slot] = compute(slots, rows)
         return slots
 
@@ -261,13 +267,29 @@ class Program:
             outer = [slots[capture] for capture in program.captures]
 
             def apply(parameters: Sequence[Value], parents: pa.Array, rows: int) -> pa.Array:
-                captured = [
-                    each if isinstance(each, pa.Scalar) else _repeated(each, parents)
-                    for each in outer
-                ]
-                if not rows:
-                    return pa.nulls(0, kind)
-                return as_array_of(program.run(parameters, rows, captured)[body], kind, rows)
+                made: list[pa.Array] = []
+                size = start = 0
+                count = PIECE_ROWS
+                while start < rows:
+                    some = parents.slice(start, count)
+                    try:
+                        captured = [
+                            each if isinstance(each, pa.Scalar) else _repeated(each, some)
+                            for each in outer
+                        ]
+                        pieces = [each.slice(start, count) for each in parameters]
+                        found = program.run(pieces, len(some), captured)[body]
+                    except OversizedError:
+                        if len(some) == 1:
+                            raise
+                        count = len(some) // 2
+                        continue
+                    made.append(as_array_of(found, kind, len(some)))
+                    start += len(some)
+                    size += made[-1].nbytes
+                    if size > MOST_OF_VALUE:
+                        check_batch(f"a lambda of {rows} elements", size, rows)
+                return pa.concat_arrays(made) if made else pa.nulls(0, kind)
 
             return apply
 
@@ -299,7 +321,7 @@ def _repeated(column: pa.Array, parents: pa.Array) -> pa.Array:
     """Give a column's values to the elements of its rows."""
     if len(parents) > len(column) and column.nbytes // len(column) * len(parents) > MOST_OF_BATCH:
         size = float(row_sizes([column], len(column))[np.asarray(parents)].sum())
-        check_batch("a column in a lambda", size, len(column))
+        check_batch("a column in a lambda", size, len(parents))
     return column.take(parents)
 
 

@@ -27,6 +27,19 @@ QUERIES = {
     "repeated text": "SELECT sum(length(repeat(t, 100000 + CAST(k AS INT)))) n FROM a",
     "exploded": "SELECT count(*) n FROM (SELECT s, explode(s) x FROM "
     "(SELECT sequence(1, 900000 + v) s FROM a)) WHERE cardinality(s) < x",
+    **{
+        name: f"SELECT max(CAST({call} AS STRING)) m FROM (SELECT sequence(1, 900000 + v) s FROM a)"
+        for name, call in {
+            "transform": "transform(s, x -> format_string('%d of %s', x, x))[0]",
+            "filter": "size(filter(s, x -> format_string('%d', x) LIKE '%7%'))",
+            "exists": "exists(s, x -> format_string('%d', x) = 'none')",
+            "aggregate": "aggregate(s, 0L, (sum, x) -> sum + x)",
+            "nested": "size(filter(s, x -> exists(sequence(1, x), y -> y * y = -x)))",
+            "map_zip_with": "size(map_zip_with(map_from_arrays(s, s), map_from_arrays(s, s), "
+            "(k, x, y) -> format_string('%d', x)))",
+            "array_sort": "array_sort(s, (x, y) -> CAST(SIGN(y - x) AS INT))[0]",
+        }.items()
+    },
 }
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError
+from pkray.relational.cancellation import checkpoint
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import Value, typed_call
 from pkray.relational.functions.nested.arguments import ARRAY, NESTED, Values, typed_as_first
@@ -92,6 +93,7 @@ def _places_beside(
     """
     low, high = run[0].copy(), run[1].copy()
     while True:
+        checkpoint()
         open_ = np.flatnonzero(low < high)
         if not len(open_):
             return low

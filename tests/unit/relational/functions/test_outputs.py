@@ -63,6 +63,12 @@ def test_a_batch_that_is_too_large_comes_out_in_parts(call: str, size: int) -> N
     assert rows == 3000
 
 
+def test_a_lambda_that_makes_too_much_at_once_is_computed_for_fewer_elements() -> None:
+    rows = from_arrow([{"n": 3000}])
+    call = "size(filter(sequence(1, n), x -> cardinality(sequence(1, 8000 + 0 * x)) = x * 4))"
+    assert query(f"SELECT {call} x FROM v", v=rows).to_arrow()["x"].to_pylist() == [1]
+
+
 def test_what_is_large_on_the_way_alone_comes_out_as_one_batch() -> None:
     (batch,) = query("SELECT length(repeat(t, 100000)) x FROM v", v=V).to_batches()
     assert batch["x"].to_pylist() == [300_000] * 3000
