@@ -116,29 +116,24 @@ def _exactly(name: str, count: int, resolver: Resolver) -> Resolver:
     return resolve
 
 
-def _zero(value: Expression) -> Expression:
-    zero = Literal(INT.with_nullable(False), 0)
-    return zero if is_untyped_null(value) else cast_to(zero, value.type)
+_ZERO = Literal(INT.with_nullable(False), 0)
 
 
-def _refuse_nested(name: str, arguments: tuple[Expression, ...]) -> None:
-    (value,) = arguments
-    if isinstance(value, Lambda) or value.type.is_nested:
+def _refuse_other_than_numbers(name: str, value: Expression) -> None:
+    if isinstance(value, Lambda) or value.type.root not in (*NUMBERS, *STRINGS):
         raise wrong_argument(name, 0, value, "a number")
 
 
 def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("zeroifnull", arguments, 1, 1)
-    _refuse_nested("zeroifnull", arguments)
-    return _coalesce((arguments[0], _zero(arguments[0])), dialect)
+    _refuse_other_than_numbers("zeroifnull", arguments[0])
+    return _coalesce((arguments[0], _ZERO), dialect)
 
 
 def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("nullifzero", arguments, 1, 1)
-    value = arguments[0]
-    if isinstance(value, Lambda) or value.type.root not in (*NUMBERS, *STRINGS):
-        raise wrong_argument("nullifzero", 0, value, "a number")
-    return _nullif((value, Literal(INT.with_nullable(False), 0)), dialect)
+    _refuse_other_than_numbers("nullifzero", arguments[0])
+    return _nullif((arguments[0], _ZERO), dialect)
 
 
 def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

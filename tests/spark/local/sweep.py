@@ -131,7 +131,7 @@ class Here:
 class There:
     """Computes calls in Spark: hundreds in one query, each value tried by itself."""
 
-    BATCH = 150
+    BATCH = 300
 
     def __init__(self, spark: SparkSession, rows: pa.Table) -> None:
         self.frame = from_arrow(rows, name="r").to_spark(spark).coalesce(1).cache()
@@ -144,36 +144,62 @@ class There:
             self.session.conf.set(name, value)
         self.frame.createOrReplaceTempView("r")
         self._jvm: Any = self.session.sparkContext._jvm
-        self._parser = self.session._jsparkSession.sessionState().sqlParser()
+        state = self.session._jsparkSession.sessionState()
+        self._parser, self._analyzer = state.sqlParser(), state.analyzer()
+        self._plan = self.frame._jdf.queryExecution().analyzed()
 
     def answers(self, calls: Sequence[str]) -> dict[str, Answer]:
         """Compute calls; those that Spark does not type are refused."""
         found: dict[str, Answer] = {}
-        typed: dict[str, Any] = {}
-        for call in calls:
-            try:
-                typed[call] = self._column(call)
-                self.frame._jdf.select(self.frame._jseq([typed[call]]))
-            except (AnalysisException, Py4JJavaError) as error:
-                typed.pop(call, None)
-                found[call] = Answer(REFUSED, remark=str(error).split("\n")[0])
-        names = list(typed)
-        for start in range(0, len(names), self.BATCH):
-            self._compute({name: typed[name] for name in names[start : start + self.BATCH]}, found)
+        for start in range(0, len(calls), self.BATCH):
+            parsed: dict[str, Any] = {}
+            for call in calls[start : start + self.BATCH]:
+                try:
+                    parsed[call] = self._column(call)
+                except (AnalysisException, Py4JJavaError) as error:
+                    found[call] = _refused(error)
+            self._compute(self._typed(parsed, found), found)
         return found
 
-    def _compute(self, typed: dict[str, Any], found: dict[str, Answer]) -> None:
-        chosen = self.frame._jdf.select(self.frame._jseq(list(typed.values())))
-        frame = DataFrame(chosen, self.session)
+    def _typed(self, parsed: dict[str, Any], found: dict[str, Answer]) -> dict[str, Any]:
+        """Give the calls with types; what the analyzer leaves without one is refused."""
         try:
+            analyzed = self._analyzer.execute(self._project(parsed)).projectList()
+        except (AnalysisException, Py4JJavaError) as error:
+            if len(parsed) == 1:
+                found[next(iter(parsed))] = _refused(error)
+                return {}
+            return {
+                name: column
+                for half in _halves(parsed)
+                for name, column in self._typed(half, found).items()
+            }
+        typed: dict[str, Any] = {}
+        for place, call in enumerate(parsed):
+            column = analyzed.apply(place)
+            if column.resolved():
+                typed[call] = column
+            else:
+                found[call] = Answer(REFUSED, remark="it has no type")
+        return typed
+
+    def _compute(self, typed: dict[str, Any], found: dict[str, Answer]) -> None:
+        if not typed:
+            return
+        try:
+            ofrows = self._jvm.org.apache.spark.sql.classic.Dataset.ofRows
+            chosen = ofrows(self.session._jsparkSession, self._project(typed))
+            frame = DataFrame(chosen, self.session)
             table = frame.toArrow()
         except Exception as error:
-            if len(typed) == 1:
-                found[next(iter(typed))] = Answer(UNANSWERED, remark=str(error).split("\n")[0])
-                return
-            names = list(typed)
-            for some in (names[: len(names) // 2], names[len(names) // 2 :]):
-                self._compute({name: typed[name] for name in some}, found)
+            if len(typed) > 1:
+                for half in _halves(typed):
+                    self._compute(half, found)
+            elif isinstance(error, AnalysisException):
+                found[next(iter(typed))] = _refused(error)
+            else:
+                remark = str(error).split("\n")[0]
+                found[next(iter(typed))] = Answer(UNANSWERED, remark=remark)
             return
         for call, field, column in zip(typed, frame.schema.fields, table.columns, strict=True):
             array = column.combine_chunks()
@@ -181,11 +207,28 @@ class There:
             raised = array.is_null().to_numpy(zero_copy_only=False)
             found[call] = Answer(kind, array.flatten()[0], raised)
 
+    def _project(self, columns: dict[str, Any]) -> Any:
+        project = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Project
+        return project(self.frame._jseq(list(columns.values())), self._plan)
+
     def _column(self, call: str) -> Any:
-        tried = self._jvm.org.apache.spark.sql.catalyst.expressions.TryEval
-        column = self._jvm.org.apache.spark.sql.classic.ExpressionUtils.column
-        parsed = self._parser.parseExpression(f"named_struct('v', {call})")
-        return column(tried(parsed)).alias("v")
+        """Parse a call: a row of its value, which may be NULL; NULL where the call raises."""
+        expressions = self._jvm.org.apache.spark.sql.catalyst.expressions
+        named = self._parser.parseExpression(f"named_struct('v', {call}) AS v")
+        row = named.child()
+        key, value = (row.children().apply(place) for place in range(2))
+        row = row.withNewChildren(self.frame._jseq([key, expressions.KnownNullable(value)]))
+        return named.withNewChildren(self.frame._jseq([expressions.TryEval(row)]))
+
+
+def _refused(error: Exception) -> Answer:
+    return Answer(REFUSED, remark=str(error).split("\n")[0])
+
+
+def _halves(columns: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    names = list(columns)
+    for some in (names[: len(names) // 2], names[len(names) // 2 :]):
+        yield {name: columns[name] for name in some}
 
 
 def differences(ours: Answer, theirs: Answer) -> dict[str, str]:

@@ -31,6 +31,7 @@ from pkray.relational.functions.signatures import (
     integer,
     parameter,
     takes,
+    text,
     whole,
 )
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse, validity
@@ -285,7 +286,7 @@ def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
     for each in arguments[1:]:
         if not isinstance(each, Literal):
             raise QueryError("the bases of conv must be constants", function="conv")
-    value = cast_to(arguments[0], STRING)
+    value = text.taken("conv", arguments, 0, dialect)
     bases = tuple(cast_to(each, INT) for each in arguments[1:])
     return Call(STRING, "conv", (value, *bases))
 

@@ -23,6 +23,7 @@ from pkray.relational.functions.signatures import (
     binary,
     check_count,
     number,
+    of_types,
     parameter,
     takes,
     text,
@@ -32,7 +33,7 @@ from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.text.text_function import plainly, text_function
 from pkray.relational.functions.values import as_array, by_distinct, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.schema.types import INTEGERS, DataType
+from pkray.schema.types import INTEGERS, STRINGS, DataType
 
 TEXT = Family("text")
 
@@ -332,12 +333,15 @@ def _sound(value: str) -> str:
     return code.ljust(4, "0")
 
 
+_word = of_types("text", *STRINGS)
+
+
 def _soundex(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], _sound, pa.string(), rows)
 
 
 text_function(
-    "soundex", "soundex(text) -> STRING", "Give the code of how an English word sounds.", [text],
+    "soundex", "soundex(text) -> STRING", "Give the code of how an English word sounds.", [_word],
     _soundex,
 )  # fmt: skip
 

@@ -294,9 +294,8 @@ def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
     zero = pa.scalar(0, pa.int64())
     before = sliced(value, zero, pc.subtract(place, 1), rows)
     end = pc.add(place, width)
-    start = pc.subtract(end, 1)
-    if value.type != pa.string():  # a negative one counts from the end
-        start = pc.if_else(pc.less(end, 0), pc.add(end, lengths_of(value)), start)
+    from_end = pc.add(end, lengths_of(value).cast(pa.int64()))
+    start = pc.if_else(pc.less(end, 0), from_end, pc.subtract(end, 1))
     after = sliced(value, start, _FAR, rows)
     return pc.binary_join_element_wise(before, new, after, pa.scalar("", value.type))
 

@@ -59,7 +59,9 @@ LTZ = pa.timestamp("us", "UTC")
         ("nullifzero('-0')", pa.string(), None),
         ("nullifzero('7')", pa.string(), "7"),
         ("overlay(X'616263' PLACING X'64' FROM -2)", pa.binary(), b"dc"),
-        ("overlay('abc' PLACING 'x' FROM -2)", pa.string(), "xabc"),
+        ("overlay('abc' PLACING 'x' FROM -2)", pa.string(), "xc"),
+        ("zeroifnull('7')", pa.int64(), 7),
+        ("zeroifnull(CAST(NULL AS TINYINT))", pa.int32(), 0),
         ("isnan(power(n, double('NaN')))", pa.bool_(), True),
         ("isnan(power(-1, double('-Infinity')))", pa.bool_(), True),
         ("power(double('NaN'), 0)", pa.float64(), 1.0),
@@ -105,7 +107,16 @@ def test_what_spark_refuses_is_refused(expression: str) -> None:
 
 @pytest.mark.parametrize(
     "expression",
-    ["bit_count('1')", "bit_count(1.5)", "nullifzero(true)", "nullifzero(timestamp_seconds(n))"],
+    [
+        "bit_count('1')",
+        "bit_count(1.5)",
+        "nullifzero(true)",
+        "nullifzero(timestamp_seconds(n))",
+        "zeroifnull(true)",
+        "soundex(X'61')",
+        "soundex(n)",
+        "conv(array(1), 10, 16)",
+    ],
 )
 def test_types_that_spark_does_not_take_are_refused(expression: str) -> None:
     with pytest.raises(QueryError, match="it takes"):
