@@ -60,7 +60,7 @@ class Computed:
         self.pushed = number
         self.query.savepoint("all")  # everything is in files
         self.seconds = time.monotonic() - begun
-        folders = (Path(folder) / ".queries/default.result/state").rglob("*.parquet")
+        folders = (Path(folder) / ".queries/default.result/lives").rglob("*.parquet")
         self.bytes = sum(each.stat().st_size for each in folders)
 
     def follow(self) -> float:

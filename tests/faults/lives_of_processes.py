@@ -544,6 +544,6 @@ class Life:
                 who = "its own process" if process is self._host else "one who slept"
                 raise Fault(f"{who} says that the query failed: {told}")
         name = "life.query" if self._settings[0] else RESULT
-        failure = self._folder / "warehouse" / ".queries" / name / "failure.json"
-        if failure.exists():
+        lives = self._folder / "warehouse" / ".queries" / name / "lives"
+        for failure in lives.glob("*/failure.json"):
             raise Fault(f"a query that runs has failed: {failure.read_text(encoding='utf-8')}")

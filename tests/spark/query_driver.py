@@ -22,7 +22,7 @@ class Driver:
     """Starts the driver; `kill_after` ends it with -9 when it has given some more epochs."""
 
     def __init__(self, warehouse: Path, folder: str, trigger: str) -> None:
-        self._epochs = warehouse / ".queries" / "db.totals" / "epochs"
+        self._lives = warehouse / ".queries" / "db.totals" / "lives"
         arguments = {"warehouse": str(warehouse), "folder": folder, "trigger": trigger}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.query_driver", json.dumps(arguments)],
@@ -51,7 +51,7 @@ class Driver:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _count(self) -> int:
-        return len(list(self._epochs.glob("epoch-*")))
+        return len(list(self._lives.glob("*/epochs/epoch-*")))
 
 
 def main(warehouse: str, folder: str, trigger: str) -> None:

@@ -95,6 +95,18 @@ def folder_of_query(name: str) -> str:
     return f"w/.queries/{name}/"
 
 
+def definition_of(world: World, query: str) -> dict[str, Any]:
+    """Read what a query that is there is."""
+    prefix = f"{folder_of_query(query)}definitions/definition-"
+    numbers = [int(path.removeprefix(prefix)) for path in world.below(prefix)]
+    return dict(json.loads(world.files[f"{prefix}{max(numbers)}"].data))
+
+
+def folder_of_life(world: World, query: str) -> str:
+    """Name the folder of what is kept of a query that is there."""
+    return f"{folder_of_query(query)}lives/{definition_of(world, query)['begun']}/"
+
+
 def rows_of(table: Any, snapshot: int) -> Bag:
     """Read a snapshot, without the column that a query adds as a key."""
     rows = table.at(snapshot_id=snapshot).to_arrow()

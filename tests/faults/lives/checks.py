@@ -12,8 +12,8 @@ from tests.faults.lives.books import (
     Histories,
     Result,
     Seen,
+    definition_of,
     folder_of,
-    folder_of_query,
     positions_in,
 )
 from tests.faults.lives.jobs import MAIN, Job
@@ -163,8 +163,7 @@ def _unnoticed(life: Life, job: Job) -> Histories:
 
 def _check_holds(life: Life, job: Job, positions: Mapping[str, int]) -> None:
     """What the query has still to read does not expire."""
-    said = json.loads(life.world.files[f"{folder_of_query(job.query)}query.json"].data)
-    reader = f"query-{job.query}@{said['incarnation']}"
+    reader = f"query-{job.query}@{definition_of(life.world, job.query)['incarnation']}"
     for name, at in positions.items():
         file = life.world.files.get(f"{folder_of(name)}consumer/consumer-{reader}")
         if file is None:

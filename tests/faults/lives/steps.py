@@ -9,7 +9,12 @@ import pkray
 from pkray.errors import QueryExistsError, QueryNotFoundError, UpgradeError
 from pkray.relational.continuous.queries.query_store import UPGRADE
 from tests.faults.lives import checks, stepping
-from tests.faults.lives.books import folder_of_query, positions_in, snapshots_of
+from tests.faults.lives.books import (
+    folder_of_life,
+    folder_of_query,
+    positions_in,
+    snapshots_of,
+)
 from tests.faults.lives.checks import Wrong, typed
 from tests.faults.lives.jobs import MAIN, READER, RESULT, SECOND, AnyPlan, Job
 from tests.faults.lives.life import Life
@@ -364,7 +369,7 @@ class Upgrade(Step):
         )
         if not done:
             job.plan, job.older = before, older
-        elif older is None and f"{folder_of_query(job.query)}{UPGRADE}" in life.world.files:
+        elif older is None and _file_of(life, job, UPGRADE) in life.world.files:
             job.older = before  # the plan is another one where its tables have other columns
 
 
@@ -639,7 +644,12 @@ def _newest(life: Life, table: str) -> Any:
 
 
 def _has_failure(life: Life, job: Job) -> bool:
-    return f"{folder_of_query(job.query)}failure.json" in life.world.files
+    files = life.world.below(folder_of_query(job.query))
+    return any(path.endswith("/failure.json") for path in files)
+
+
+def _file_of(life: Life, job: Job, name: str) -> str:
+    return f"{folder_of_life(life.world, job.query)}{name}"
 
 
 @dataclass(frozen=True)
@@ -669,7 +679,7 @@ class Restore(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        folder = folder_of_query(job.query) + self.part
+        folder = _file_of(life, job, self.part) if self.part else folder_of_query(job.query)
         before = life.world.below(folder)
         copy = {path: file for path, file in job.copies["copy"].items() if path.startswith(folder)}
         life.world.replace(folder, copy)
@@ -689,6 +699,6 @@ class Remove(Step):
 
     def play(self, life: Life) -> None:
         job = life.jobs[self.job]
-        life.world.replace(folder_of_query(job.query) + self.part, {})
+        life.world.replace(_file_of(life, job, self.part), {})
         if self.part != "wanted":
             life.excuse(job, "a part of its folder is lost")

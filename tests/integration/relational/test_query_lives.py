@@ -83,7 +83,14 @@ class Shop:
 
     @property
     def query_folder(self) -> Path:
+        """Where all queries of the name are."""
         return self.folder / ".queries" / "default.r"
+
+    @property
+    def life_folder(self) -> Path:
+        """Where the files of the one beginning of the query are that is there."""
+        (found,) = (self.query_folder / "lives").iterdir()
+        return found
 
 
 def rows_of(rows: Any) -> Rows:
@@ -286,10 +293,10 @@ def restored(shop: Shop, tmp_path: Path) -> Shop:
 
 
 def restore(shop: Shop, copy: Path | None, *names: str) -> None:
-    for name in names or ("",):
-        shutil.rmtree(shop.query_folder / name)
+    for place in [shop.life_folder / name for name in names] or [shop.query_folder]:
+        shutil.rmtree(place)
         if copy is not None:
-            shutil.copytree(copy / name, shop.query_folder / name)
+            shutil.copytree(copy / place.relative_to(shop.query_folder), place)
 
 
 RESTORED = {
@@ -365,7 +372,7 @@ def test_a_query_says_that_its_wish_is_gone(shop):
     shop.put({1: 1})
     query = shop.begin()
     shop.catch_up(query)
-    next(shop.query_folder.glob("wanted-*.json")).unlink()
+    next(shop.life_folder.glob("wanted-*.json")).unlink()
     with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json.* is gone"):
         query.wait({"default.t": 99}, timeout=30)
     assert query.status()["state"] == "failed"
@@ -377,7 +384,7 @@ def test_a_damaged_wish_is_told(shop):
     shop.put({1: 1})
     query = shop.begin()
     shop.catch_up(query)
-    wish = next(shop.query_folder.glob("wanted-*.json"))
+    wish = next(shop.life_folder.glob("wanted-*.json"))
     assert "pkray.crc32" in json.loads(wish.read_text())
     wish.write_text(wish.read_text().replace("true", "false"))
     with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json is damaged"):
@@ -451,7 +458,7 @@ def test_a_run_that_wakes_up_changes_nothing(shop, monkeypatch, meanwhile):
     worker._thread.join(30)
     assert worker.status()["state"] == "fenced"
     assert failures == []
-    assert not (shop.query_folder / "failure.json").exists()
+    assert list(shop.query_folder.rglob("failure.json")) == []
     assert shop.content() == before
     if meanwhile != "dropped":
         shop.put({6: 6}, 1)
@@ -563,7 +570,9 @@ def test_a_dropped_query_leaves_no_tag_and_no_consumer(shop):
     query.drop()
     assert shop.source.consumers.list().num_rows == 0
     assert shop.catalog.load_table("default.r").tags.list().num_rows == 0
-    assert not shop.query_folder.exists()
+    assert list((shop.query_folder / "lives").iterdir()) == []
+    left = [each.name for each in shop.query_folder.rglob("*") if each.stat().st_size > 7]
+    assert [name for name in left if "." in name or "-" in name] == ["query.json"]
 
 
 def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):

@@ -208,8 +208,8 @@ def _warming(w: Writing) -> None:
     w.follow(query, 2)
     Shadow.reached_by = lambda self, positions: None  # type: ignore[method-assign]
     query.upgrade(UPGRADED.format(db=w.db), wait=False)
-    place = Path(w.catalog.warehouse.removeprefix("file://"), ".queries", query.name, "upgrade")
-    while not list(place.glob("*/epochs/epoch-0")):
+    place = Path(w.catalog.warehouse.removeprefix("file://"), ".queries", query.name)
+    while not list(place.glob("**/upgrade/*/epochs/epoch-0")):
         time.sleep(0.05)
     w.follow(query, 3)
     die()

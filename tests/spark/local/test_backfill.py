@@ -122,7 +122,7 @@ def test_a_backfill_that_was_stopped_is_begun_anew(spark, catalog, orders):
 def test_files_of_a_backfill_go_with_the_first_checkpoint(spark, catalog, orders, tmp_path):
     query = backfilled(catalog, "SELECT id FROM db.orders")
     proven(query, orders=orders.latest_snapshot().id)
-    rows = tmp_path / "warehouse" / ".queries" / "db.result" / "backfill"
+    rows = tmp_path / "warehouse" / ".queries" / "db.result" / "lives"
     assert list(rows.rglob("*.arrow"))
     query.stop()
     assert list(rows.rglob("*.arrow")) == []

@@ -82,7 +82,7 @@ def test_a_stream_with_a_name_and_a_checkpoint_give_each_epoch_once(spark, catal
             found += taken(stream.to_spark(spark), tmp_path / "checkpoint")
     assert [(row[0], row[2]) for row in found] == [("+I", "k0"), ("+I", "k1"), ("+I", "k2")]
     catalog.query("out").drop()
-    assert not (tmp_path / "warehouse" / ".queries" / "out").exists()
+    assert list((tmp_path / "warehouse" / ".queries" / "out" / "lives").iterdir()) == []
 
 
 def test_a_failed_query_fails_the_stream_of_spark(spark, catalog, rows):

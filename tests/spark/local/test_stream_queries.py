@@ -161,8 +161,8 @@ def test_a_micro_batch_that_is_replayed_is_taken_once(catalog, spark, tmp_path):
     view(catalog, pkray.spark.relation(unique))
     query = catalog.sql(TOTALS).materialize("db.totals", trigger="available_now")
     ended(query)
-    place = tmp_path / "warehouse" / ".queries" / "db.totals" / "streams" / "stream"
-    for path in (place / "checkpoint" / "commits").glob("*2*"):
+    place = tmp_path / "warehouse" / ".queries" / "db.totals" / "lives"
+    for path in place.glob("*/streams/stream/checkpoint/commits/*2*"):
         path.unlink()  # as if the driver had been killed before it
     write_files(tmp_path / "in", rows((5, "b", 100.0), (6, "c", 1.0)))
     query.resume()

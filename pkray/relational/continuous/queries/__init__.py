@@ -5,8 +5,9 @@
     Relation.materialize, Statement.start ──▶ Query ──▶ QueryWorker: a thread, or an actor on Ray
                                                 │           │  opens a Run, epoch by epoch
                                                 ▼           ▼
-                                           QueryStore: a folder a query: its plan, what it does,
-                                           epochs and checkpoints (``log``), states
+                                           QueryStore: a folder a query: its definitions, which
+                                           are numbered; a folder a beginning: what it does, epochs
+                                           and checkpoints (``log``), states
 
 `ResultStream` gives a relation's changes to whoever asks. `verify` proves a result by the bounded
 run at the positions that its snapshot names. ``state_tables`` reads what operators remember and

@@ -91,8 +91,7 @@ def _has_rows(table: Table) -> bool:
 
 def _writing(store: QueryStore, table: str) -> list[str]:
     """List the queries of which a table is a result."""
-    found = (store.find(name) for name in store.names())
-    return [each.name for each in found if each is not None and table in each.tables]
+    return [each.name for each in store.all() if table in each.tables]
 
 
 def _wrote(table: Table, name: str) -> bool:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 
 from pkray.errors import ServiceUnavailableError
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries import savepoints
 from pkray.relational.continuous.queries.begun import fence
 from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from pkray.relational.continuous.queries.query_store import QueryStore
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.watched import GOING, Watched
 from pkray.relational.continuous.upgrades.switching import forget
@@ -49,15 +51,24 @@ def drop(query: Watched) -> None:
     """End a query, and delete all that is kept for it but its tables."""
     current = query.current
     stop(query)
-    _delete(current)
+    dropped = current.store.drop(current.definition)
+    if dropped is not None:
+        _clear(current.changed(dropped))
 
 
-def _delete(query: StoredQuery) -> None:
-    """Delete a query that stands still, and all that is kept for it."""
+def clear_dropped(catalog: Catalog, name: str) -> None:
+    """Delete what a drop that was broken off has left."""
+    dropped = QueryStore(catalog.store).find_dropped(name)
+    if dropped is not None:
+        _clear(StoredQuery(catalog, dropped))
+
+
+def _clear(query: StoredQuery) -> None:
+    """Delete all that is kept for a query that was dropped; done again it ends the same."""
+    fence(query.definition, list(query.results(lenient=True).values()))
     upgrade = query.site.find()
     if upgrade is not None:
         forget(query.site, upgrade)
-    fence(query.definition, list(query.results(lenient=True).values()))
     savepoints.forget_all(query.definition, query.log(), query.tables())
     IN_PROCESS.pop(query.key, None)
-    query.store.drop(query.definition)
+    query.store.clear(query.definition)

@@ -93,8 +93,7 @@ def open_worker(
     def opened() -> Run:
         store.check_current(definition)
         upgrades.begin()
-        now = query.changed(store.read(query.name))
-        store.check_current(definition)  # of one begun anew meanwhile others are in charge
+        now = query.changed(store.check_current(definition))
         return open_run(now, outlets_of, settings, open_team)
 
     return QueryWorker(
@@ -104,7 +103,7 @@ def open_worker(
         failed,
         looked,
         upgrades,
-        check_current=lambda: store.check_current(definition),
+        check_current=store.check_of(definition),
     )
 
 

@@ -12,7 +12,7 @@ from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.queries import savepoints
-from pkray.relational.continuous.queries.ending import drop, stop
+from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.in_process import take_along
 from pkray.relational.continuous.queries.opening import (
@@ -191,7 +191,7 @@ class Query:
         savepoints.check_way_back(current, query.log(), savepoint, results, roots)
         back = query.changed(savepoints.sent_back(current, savepoint, results))
         take_along(query.key, back.key)
-        store.replace(back.definition)
+        back = query.changed(store.replace(back.definition))
         store.forget_wish(current)
         self._watched.stored = back
 
@@ -200,9 +200,8 @@ class Query:
         query = self._watched.current
         options = query.options.placed_by(settings).kept()
         if options != query.definition.options:
-            placed = query.changed(structs.replace(query.definition, options=options))
-            query.store.replace(placed.definition)
-            self._watched.stored = placed
+            placed = query.store.replace(structs.replace(query.definition, options=options))
+            self._watched.stored = query.changed(placed)
 
     def rescale(self, workers: int, timeout: float = 60.0) -> None:
         """Let another number of workers go on with it, after the epoch that runs.
@@ -383,11 +382,14 @@ def start_function(
 
 def find_query(catalog: Catalog, name: str) -> Query:
     """Find a query; as of ``Catalog.query``."""
-    return Query(StoredQuery.read(catalog, name))
+    store = QueryStore(catalog.store)
+    found = store.find(name)
+    if found is None:
+        clear_dropped(catalog, name)
+        found = store.read(name)
+    return Query(StoredQuery(catalog, found))
 
 
 def list_queries(catalog: Catalog) -> list[Query]:
     """List all queries of a warehouse."""
-    store = QueryStore(catalog.store)
-    found = (store.find(name) for name in store.names())
-    return [Query(StoredQuery(catalog, each)) for each in found if each is not None]
+    return [Query(StoredQuery(catalog, each)) for each in QueryStore(catalog.store).all()]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -23,13 +22,18 @@ from pkray.errors import (
 )
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.queries.log import StoredLog
+from pkray.relational.continuous.queries.numbered_files import NumberedFiles
 from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.table.databases import remove_folders
 
 FOLDER = ".queries"
 """Hidden: what lists databases does not see it."""
-_DEFINITION = "query.json"
+_DEFINITIONS = "definitions/definition-"
+_LIVES = "lives/"
+"""Below it a folder for each beginning, with all that is kept of it."""
+_OLD_DEFINITION = "query.json"
+"""Of versions that replaced it in place; it has them refuse queries of this one."""
 _WANTED = "wanted"
 """With the incarnation in its name: who drops an earlier one may be late."""
 _FAILURE = "failure.json"
@@ -39,6 +43,8 @@ _RESTORING = "restoring.json"
 UPGRADE = "upgrade.json"
 _STORED_VERSION = PLAN_VERSION + 1
 """Of plans as queries store them: versions that know no incarnations refuse to read it."""
+_REFUSED_VERSION = PLAN_VERSION + 2
+"""Of the plan in `_OLD_DEFINITION`: all versions that read that file refuse it."""
 
 
 def new_incarnation() -> str:
@@ -72,6 +78,10 @@ class Definition(msgspec.Struct, frozen=True):
         replaces: tables whose whole content the first epoch replaces.
         begins_at: the savepoint with which it begins; empty: it begins with the sources.
         columns: ids of the columns that are read, by name, by source.
+        apart: whether its files lie in a folder that no other beginning has; otherwise a version
+            began it that put them beside the definition.
+        dropped: whether it is no more, and what is left of it is being deleted.
+        number: that it is stored under; -1: by a version that did not number them.
     """
 
     name: str
@@ -92,6 +102,9 @@ class Definition(msgspec.Struct, frozen=True):
     replaces: tuple[str, ...] = ()
     begins_at: str = ""
     columns: dict[str, dict[str, int]] = {}
+    apart: bool = False
+    dropped: bool = False
+    number: int = -1
 
     @property
     def commits(self) -> Commits:
@@ -123,12 +136,15 @@ class Definition(msgspec.Struct, frozen=True):
             stood=other.stood,
             replaces=other.replaces,
             begins_at=other.begins_at,
+            number=other.number,
         )
 
     def as_incarnation(self, incarnation: str) -> Definition:
         """Give the query as another incarnation, begun from nothing."""
         user = user_of(self.name, incarnation)
-        return structs.replace(self, incarnation=incarnation, begun=incarnation, user=user)
+        return structs.replace(
+            self, incarnation=incarnation, begun=incarnation, user=user, apart=True
+        )
 
     @property
     def digest(self) -> str:
@@ -209,14 +225,19 @@ class QueryStore:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def names(self) -> list[str]:
-        """List the queries."""
+    def all(self) -> list[Definition]:
+        """Read what all queries are."""
         folders = self._store.list_dirs(FOLDER)
-        names = [each.rstrip("/").rpartition("/")[2] for each in folders]
-        return [name for name in names if self._store.exists(f"{FOLDER}/{name}/{_DEFINITION}")]
+        found = (self.find(each.rstrip("/").rpartition("/")[2]) for each in folders)
+        return [each for each in found if each is not None]
 
-    def folder(self, name: str) -> ObjectStore:
-        """Give the folder of a query.
+    def folder(self, definition: Definition) -> ObjectStore:
+        """Give the folder of a query's files: of a beginning of it, which no other one has."""
+        root = self._root(definition.name)
+        return root.child(f"{_LIVES}{definition.begun}") if definition.apart else root
+
+    def _root(self, name: str) -> ObjectStore:
+        """Give the folder of all queries of a name.
 
         Raises:
             OptionError: it cannot be called so.
@@ -226,12 +247,35 @@ class QueryStore:
             raise OptionError(f"a query cannot be called {name!r}: {wrong}", value=name)
         return self._store.child(f"{FOLDER}/{name}")
 
+    def _numbered(self, name: str) -> NumberedFiles:
+        return NumberedFiles(self._root(name), _DEFINITIONS)
+
     def find(self, name: str) -> Definition | None:
         """Read what a query is; None where there is none of this name."""
-        found: Definition | None = _read(self.folder(name), _DEFINITION, Definition)
-        if found is not None and found.document.get("planVersion") == _STORED_VERSION:
-            found.document["planVersion"] = PLAN_VERSION
-        return found
+        _, found = self._newest(name)
+        return None if found is None or found.dropped else found
+
+    def find_dropped(self, name: str) -> Definition | None:
+        """Read what a query was that was dropped, and of which something is left."""
+        _, found = self._newest(name)
+        return found if found is not None and found.dropped else None
+
+    def _newest(self, name: str) -> tuple[int, Definition | None]:
+        """Read the newest number of a definition, and the definition; dropped ones too."""
+        numbered = self._numbered(name)
+        number, data = numbered.newest()
+        found: Definition | None = None
+        if number < 0:
+            found = _read(self._root(name), _OLD_DEFINITION, Definition)
+        elif data is not None:
+            found = _decoded(data, self._root(name), numbered.path(number), Definition)
+        version = found.document.get("planVersion") if found is not None else None
+        if found is None or (number < 0 and version == _REFUSED_VERSION):
+            return number, None  # of the latter the definition was never stored
+        document = found.document
+        if version == _STORED_VERSION:
+            document = {**document, "planVersion": PLAN_VERSION}
+        return number, structs.replace(found, document=document, number=number)
 
     def read(self, name: str) -> Definition:
         """Read what a query is.
@@ -241,70 +285,139 @@ class QueryStore:
         """
         found = self.find(name)
         if found is None:
-            known = ", ".join(self.names()) or "there is none"
+            known = ", ".join(each.name for each in self.all()) or "there is none"
             raise QueryNotFoundError(f"no query is called {name}: {known}", query=name)
         return found
 
-    def create(self, definition: Definition) -> bool:
-        """Store a query; false where there is one of its name."""
-        return self.folder(definition.name).create(_DEFINITION, _stored(definition))
+    def create(self, definition: Definition) -> Definition | None:
+        """Store a query; None where there is one of its name."""
+        number, there = self._newest(definition.name)
+        if there is not None and not there.dropped:
+            return None
+        root = self._root(definition.name)
+        is_first = number >= 0 or root.create(_OLD_DEFINITION, _refused(definition))
+        if not is_first and self.find(definition.name) is not None:
+            return None
+        return self._add(structs.replace(definition, number=number + 1))
 
-    def replace(self, definition: Definition) -> None:
-        """Store another plan, other options or another incarnation of a query."""
-        self.folder(definition.name).write(_DEFINITION, _stored(definition))
+    def replace(self, definition: Definition) -> Definition:
+        """Store another plan, other options or another incarnation of a query.
+
+        Args:
+            definition: with the number of the one that it is made of.
+
+        Returns:
+            it as it is stored.
+
+        Raises:
+            QueryFencedError: the query was dropped, begun anew or changed otherwise since that one
+                was read.
+        """
+        next_one = structs.replace(definition, number=definition.number + 1)
+        made = self._add(next_one)
+        if made is not None:
+            return made
+        there = self.find(definition.name)
+        if there is not None and structs.replace(there, number=next_one.number) == next_one:
+            return there  # another process did the same
+        raise _fenced(definition, there)
+
+    def _add(self, definition: Definition) -> Definition | None:
+        """Store a definition under its number; None where that is taken."""
+        if not self._numbered(definition.name).add(definition.number, _stored(definition)):
+            return None
+        self._root(definition.name).write(_OLD_DEFINITION, _refused(definition))
+        return definition
 
     def adopt(self, definition: Definition) -> Definition:
         """Give a query of a version that knew no incarnations one; the same to all who ask."""
-        folder = self.folder(definition.name)
+        folder = self.folder(definition)
         mine = _Adopted(new_incarnation())
         if not folder.create(_ADOPTED, seal_json(msgspec.json.encode(mine))):
             mine = _read(folder, _ADOPTED, _Adopted)
         user = old_user(definition.name)
         return structs.replace(definition, incarnation=mine.incarnation, user=user)
 
-    def check_current(self, definition: Definition) -> None:
-        """Check that a query is of this incarnation still.
+    def check_current(self, definition: Definition) -> Definition:
+        """Check that a query is of this incarnation still; one request, unless it was changed.
+
+        Returns:
+            what it is now.
 
         Raises:
             QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
         """
-        if not definition.incarnation:
-            return
+        number = definition.number
+        if number >= 0 and self._numbered(definition.name).is_newest(number):
+            return definition
         there = self.find(definition.name)
         if there is None or there.incarnation != definition.incarnation:
-            raise _fenced(definition, there.incarnation if there else None)
+            raise _fenced(definition, there)
+        return there
 
-    def drop(self, definition: Definition) -> None:
-        """Delete a query with its state; nothing where it is another incarnation by now."""
-        folder = self.folder(definition.name)
-        # What a query that is begun anew under this name writes comes after this.
-        paths = {each.path for each in folder.list(hidden=True)} - {_DEFINITION}
-        there = self.find(definition.name)
-        if there is not None and there.incarnation != definition.incarnation:
-            return
-        folder.delete(_DEFINITION)
-        name = definition.incarnation if definition.prefix else ""
-        own = {each for each in paths if name in each or each.startswith("state/")}
-        folder.delete(sorted(own))
-        if self.find(definition.name) is None:  # others have names that the next one has too
-            folder.delete(sorted(paths - own))
-        remove_folders(folder)
+    def check_of(self, definition: Definition) -> Callable[[], None]:
+        """Give a function that checks that a query is of this incarnation still, many times."""
+        known = definition
+
+        def check() -> None:
+            nonlocal known
+            known = self.check_current(known)
+
+        return check
+
+    def drop(self, definition: Definition) -> Definition | None:
+        """Note that a query is no more: whoever reads it from then on finds none.
+
+        Returns:
+            what has still to be deleted of it, in the end by `clear`; None where that is done.
+
+        Raises:
+            QueryFencedError: it was begun anew or sent back to a savepoint meanwhile.
+        """
+        while True:
+            last = structs.replace(definition, number=definition.number + 1, dropped=True)
+            dropped = self._add(last)
+            if dropped is not None:
+                return dropped
+            _, there = self._newest(definition.name)
+            if there is None:
+                return None
+            if there.incarnation != definition.incarnation:
+                raise _fenced(definition, there)
+            if there.dropped:
+                return there
+            definition = there
+
+    def clear(self, definition: Definition) -> None:
+        """Delete all files of a query that was dropped; the numbers of its definitions stay."""
+        folder = self.folder(definition)
+        paths = [each.path for each in folder.list(hidden=True)]
+        if definition.apart:
+            folder.delete(paths)
+            remove_folders(folder)
+        else:
+            kept = (_OLD_DEFINITION, _DEFINITIONS, _LIVES)
+            own = [path for path in paths if not path.startswith(kept)]
+            folder.delete(own)
+            for name in {path.partition("/")[0] for path in own if "/" in path}:
+                remove_folders(folder.child(name))
+        self._numbered(definition.name).empty(definition.number)
 
     def log(self, definition: Definition) -> StoredLog:
         """Begin a run of a query: its log, under a name of its own."""
         return StoredLog(
-            self.folder(definition.name),
+            self.folder(definition),
             uuid.uuid4().hex,
             incarnation=definition.incarnation,
             prefix=definition.prefix,
-            check=partial(self.check_current, definition),
+            check=self.check_of(definition),
         )
 
     def want(self, definition: Definition, *, running: bool) -> None:
         """Note whether people want it to run."""
         wanted = _Wanted(running, definition.incarnation)
         data = seal_json(msgspec.json.encode(wanted))
-        self.folder(definition.name).write(_wanted_path(definition), data)
+        self.folder(definition).write(_wanted_path(definition), data)
 
     def is_wanted(self, definition: Definition) -> bool:
         """Whether people want it to run.
@@ -314,7 +427,7 @@ class QueryStore:
             MissingFileError: nobody says so.
         """
         path = _wanted_path(definition)
-        wanted: _Wanted | None = _read(self.folder(definition.name), path, _Wanted)
+        wanted: _Wanted | None = _read(self.folder(definition), path, _Wanted)
         if wanted is None:
             self.check_current(definition)
             raise MissingFileError(
@@ -324,42 +437,42 @@ class QueryStore:
                 path=path,
             )
         if definition.incarnation and wanted.incarnation not in ("", definition.incarnation):
-            raise _fenced(definition, wanted.incarnation)
+            raise _fenced(definition, structs.replace(definition, incarnation=wanted.incarnation))
         return wanted.running
 
     def forget_wish(self, definition: Definition) -> None:
         """Delete what `want` noted: the query goes on as another incarnation."""
-        self.folder(definition.name).delete(_wanted_path(definition))
+        self.folder(definition).delete(_wanted_path(definition))
 
-    def old_wish(self, name: str) -> str | None:
+    def old_wish(self, definition: Definition) -> str | None:
         """Read to which savepoint a version that knew no incarnations was to go back."""
-        found: _Restoring | None = _read(self.folder(name), _RESTORING, _Restoring)
+        found: _Restoring | None = _read(self.folder(definition), _RESTORING, _Restoring)
         return None if found is None else found.savepoint
 
-    def forget_old_wish(self, name: str) -> None:
+    def forget_old_wish(self, definition: Definition) -> None:
         """Forget to which savepoint a version that knew no incarnations was to go back."""
-        self.folder(name).delete(_RESTORING)
+        self.folder(definition).delete(_RESTORING)
 
     def note_status(self, definition: Definition, status: Mapping[str, Any]) -> None:
         """Write down what a query does, and when that was."""
         said = {"time": now_millis(), "status": status, "incarnation": definition.incarnation}
-        self.folder(definition.name).write(_STATUS, seal_json(msgspec.json.encode(said)))
+        self.folder(definition).write(_STATUS, seal_json(msgspec.json.encode(said)))
 
     def status(self, definition: Definition) -> tuple[int, dict[str, Any]] | None:
         """Read what a query did, and when that was, in epoch milliseconds; None: nothing yet."""
-        found = _read(self.folder(definition.name), _STATUS, dict)
+        found = _read(self.folder(definition), _STATUS, dict)
         if found is None or found.get("incarnation", "") not in ("", definition.incarnation):
             return None
         return int(found["time"]), dict(found["status"])
 
-    def upgraded(self, name: str) -> list[dict[str, Any]]:
+    def upgraded(self, definition: Definition) -> list[dict[str, Any]]:
         """List the plans of an upgrade that has not ended: both read their tables again."""
-        found = _read(self.folder(name), UPGRADE, dict)
+        found = _read(self.folder(definition), UPGRADE, dict)
         return [] if found is None else [found[each]["document"] for each in ("old", "new")]
 
     def note_failure(self, definition: Definition, failure: Failure | None) -> None:
         """Note why it stopped; None: it goes on."""
-        folder = self.folder(definition.name)
+        folder = self.folder(definition)
         if failure is None:
             folder.delete(_FAILURE)
         else:
@@ -368,14 +481,14 @@ class QueryStore:
 
     def delete_failure_of(self, definition: Definition, run: str) -> None:
         """Delete what a run noted that was fenced."""
-        folder = self.folder(definition.name)
+        folder = self.folder(definition)
         found: Failure | None = _read(folder, _FAILURE, Failure)
         if found is not None and found.run == run:
             folder.delete(_FAILURE)
 
     def failure(self, definition: Definition) -> Failure | None:
         """Read why it stopped."""
-        found: Failure | None = _read(self.folder(definition.name), _FAILURE, Failure)
+        found: Failure | None = _read(self.folder(definition), _FAILURE, Failure)
         known = found is not None and found.incarnation in ("", definition.incarnation)
         return found if known else None
 
@@ -390,14 +503,54 @@ def _stored(definition: Definition) -> bytes:
     return seal_json(msgspec.json.encode(structs.replace(definition, document=document)))
 
 
-def _fenced(definition: Definition, there: str | None) -> QueryFencedError:
-    what = "was dropped" if there is None else f"goes on as incarnation {there}"
+def _refused(definition: Definition) -> bytes:
+    """Give what versions before this one read of a query: its tables, and a plan that is too new
+    for them.
+
+    They look at the plan to say how far a backfill is, and do so before they stop or drop a query.
+    They store it with their own number again where its options change: so its nodes are none.
+    """
+    tables = [] if definition.dropped else tables_read(definition)
+    document = {
+        **definition.document,
+        "planVersion": _REFUSED_VERSION,
+        "nodes": [
+            {"id": place, "type": "of_a_newer_pkray", "digest": "", "table": each}
+            for place, each in enumerate(tables)
+        ],
+        "edges": [],
+    }
+    said = Definition(
+        definition.name,
+        document,
+        (),
+        () if definition.dropped else definition.tables,
+        definition.created,
+        definition.dialect,
+        {**definition.options, "backfill": "spark"},
+        incarnation="newer-version",
+    )
+    return seal_json(msgspec.json.encode(said))
+
+
+def tables_read(definition: Definition) -> list[str]:
+    """Name the tables that a query reads; its plan need not be bound for that."""
+    return [node["table"] for node in definition.document["nodes"] if "table" in node]
+
+
+def _fenced(definition: Definition, there: Definition | None) -> QueryFencedError:
+    if there is None:
+        what = "was dropped"
+    elif there.incarnation == definition.incarnation:
+        what = "was changed by another process meanwhile"
+    else:
+        what = f"goes on as incarnation {there.incarnation}"
     return QueryFencedError(
         f"query {definition.name} {what}: this one, {definition.incarnation}, stops; find it again "
         "by catalog.query(…)",
         query=definition.name,
         incarnation=definition.incarnation,
-        found=there,
+        found=there.incarnation if there else None,
     )
 
 
@@ -412,11 +565,9 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
         TableInUseError: one does; the error names it.
     """
     store = QueryStore(warehouse)
-    for name in store.names():
-        definition = store.find(name)
-        if definition is None:
-            continue
-        documents = [definition.document, *store.upgraded(name)]
+    for definition in store.all():
+        name = definition.name
+        documents = [definition.document, *store.upgraded(definition)]
         read = {node.get("table") for document in documents for node in document["nodes"]}
         if table in read or table in definition.tables:
             role = "writes" if table in definition.tables else "reads"
@@ -433,6 +584,10 @@ def _read(store: ObjectStore, path: str, kind: type[Any]) -> Any:
         data = store.read(path)
     except MissingFileError:
         return None
+    return _decoded(data, store, path, kind)
+
+
+def _decoded(data: bytes, store: ObjectStore, path: str, kind: type[Any]) -> Any:
     try:
         check_json(data)
         return msgspec.json.decode(data, type=kind)

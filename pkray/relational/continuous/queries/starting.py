@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from msgspec import structs
 
@@ -20,7 +19,7 @@ from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.queries import savepoints
 from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.continuous.queries.begun import fence_others, free_others, placed
-from pkray.relational.continuous.queries.ending import drop
+from pkray.relational.continuous.queries.ending import clear_dropped, drop
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.hosting import is_hosted
 from pkray.relational.continuous.queries.life import columns_read
@@ -74,6 +73,7 @@ def _begun(
     query: StoredQuery, roots: tuple[Node, ...], *, owns: bool, replace: bool
 ) -> StoredQuery | None:
     """Store a query as a new incarnation; None where one of its name was stored meanwhile."""
+    clear_dropped(query.catalog, query.name)
     results = list(query.results().values())
     definition = structs.replace(
         query.definition.as_incarnation(new_incarnation()),
@@ -81,12 +81,12 @@ def _begun(
         columns=columns_read(roots),
     )
     definition = placed(definition, results, query.store, owns=owns, replace=replace)
-    if not query.store.create(definition):
+    stored = query.store.create(definition)
+    if stored is None:
         return None
-    fence_others(definition, results)
-    check_current = partial(query.store.check_current, definition)
-    free_others(definition, savepoints.tables_read(roots), check_current)
-    return query.changed(definition)
+    fence_others(stored, results)
+    free_others(stored, savepoints.tables_read(roots), query.store.check_of(stored))
+    return query.changed(stored)
 
 
 def _found(query: StoredQuery, roots: tuple[Node, ...]) -> StoredQuery:
@@ -101,8 +101,8 @@ def _found(query: StoredQuery, roots: tuple[Node, ...]) -> StoredQuery:
         )
     check_layouts(roots, there.document, given.document)
     definition = structs.replace(there, options=given.options, document=given.document)
-    query.store.replace(definition)
-    return query.changed(definition)
+    is_same = definition == there
+    return query.changed(there if is_same else query.store.replace(definition))
 
 
 def check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:

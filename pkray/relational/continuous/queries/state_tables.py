@@ -78,7 +78,7 @@ class _LateRows:
 def _late_rows(
     catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
 ) -> Reads:
-    folder = QueryStore(catalog.store).folder(definition.name).child("state")
+    folder = QueryStore(catalog.store).folder(definition).child("state")
     windows = missed_windows(StoredQuery(catalog, definition).roots)
     rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
     return cast(Reads, rows)
@@ -94,9 +94,8 @@ def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
         TableNotFoundError: no query has the table as its result, or no such state.
     """
     store = QueryStore(catalog.store)
-    for name in store.names():
-        definition = store.find(name)
-        if definition is None or table.name not in definition.tables:
+    for definition in store.all():
+        if table.name not in definition.tables:
             continue
         found = store.log(definition).newest_checkpoint()
         if system == LATE:
@@ -106,7 +105,8 @@ def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
         if system == NAME and NAME not in files:
             files = {**files, NAME: ()}
         if wanted in files:
-            folder = store.folder(name).child(f"state/{found.folder(wanted) if found else wanted}")
+            place = found.folder(wanted) if found else wanted
+            folder = store.folder(definition).child(f"state/{place}")
             shares = found.shares if found else ()
             files_of = {worker: each.get(wanted, ()) for worker, each in enumerate(shares)}
             rows = _StateRows(table.name, table.location, folder, files_of)

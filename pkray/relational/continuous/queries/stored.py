@@ -18,7 +18,12 @@ from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess
 from pkray.relational.continuous.queries.life import check_life, columns_read
 from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.continuous.queries.query_store import Definition, QueryStore, old_user
+from pkray.relational.continuous.queries.query_store import (
+    Definition,
+    QueryStore,
+    old_user,
+    tables_read,
+)
 from pkray.relational.continuous.queries.shares import QueryShares
 from pkray.relational.continuous.upgrades.stored import Site
 from pkray.relational.plan.nodes import Node, Scan
@@ -94,7 +99,7 @@ class StoredQuery:
     @property
     def folder(self) -> ObjectStore:
         """Give its folder."""
-        return self.store.folder(self.name)
+        return self.store.folder(self.definition)
 
     @property
     def options(self) -> QueryOptions:
@@ -109,7 +114,7 @@ class StoredQuery:
     @property
     def site(self) -> Site:
         """Give where its upgrades find what they need."""
-        return Site(self.catalog, self.name, lambda definition: self.changed(definition).roots)
+        return Site(self.catalog, self.definition, lambda each: self.changed(each).roots)
 
     def log(self) -> StoredLog:
         """Begin a run of it: its log, under a name of its own."""
@@ -169,13 +174,8 @@ class StoredQuery:
 
     def tables(self) -> list[Table]:
         """Load its results and the tables that it reads; those that are gone are left out."""
-        names = [*self.definition.tables, *self._tables_read]
+        names = [*self.definition.tables, *tables_read(self.definition)]
         return list(self._loaded(names, lenient=True).values())
-
-    @property
-    def _tables_read(self) -> list[str]:
-        """Name the tables that it reads; its plan need not be bound for that."""
-        return [node["table"] for node in self.definition.document["nodes"] if "table" in node]
 
     def _loaded(self, names: Sequence[str], *, lenient: bool) -> dict[str, Table]:
         found = {}
@@ -231,12 +231,13 @@ class StoredQuery:
 
     def adopted(self) -> StoredQuery:
         """Give a query of a version that knew no incarnations one, and what it is known by."""
-        if self.definition.incarnation:
-            return self
         store = self.store
+        if self.definition.incarnation:
+            is_numbered = self.definition.number >= 0
+            return self if is_numbered else self.changed(store.replace(self.definition))
         made = store.adopt(self.definition)
         roots = self.changed(made).roots
-        wished = store.old_wish(made.name)
+        wished = store.old_wish(made)
         made = structs.replace(made, columns=columns_read(roots))
         newest = store.log(made).newest_checkpoint()
         if newest is not None:
@@ -244,12 +245,12 @@ class StoredQuery:
         if wished is not None:
             results = list(self.changed(made).results().values())
             made = savepoints.sent_back(made, wished, results)
-        store.replace(made)
+        made = store.replace(made)
         adopted = self.changed(made)
         take_along(self.key, adopted.key)
-        for table in adopted._loaded(adopted._tables_read, lenient=True).values():
+        for table in adopted._loaded(tables_read(made), lenient=True).values():
             table.consumers.delete(old_user(made.name))
-        store.forget_old_wish(made.name)
+        store.forget_old_wish(made)
         return adopted
 
 

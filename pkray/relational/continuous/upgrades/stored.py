@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pkray.checksums import check_json, seal_json
-from pkray.errors import (
-    CorruptFileError,
-    MissingFileError,
-    PkrayError,
-    QueryNotFoundError,
-    TableError,
-)
+from pkray.errors import CorruptFileError, MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.query_store import UPGRADE, Definition, QueryStore
 from pkray.relational.plan.nodes import Node, Scan
@@ -91,12 +85,27 @@ class Site:
     """A query, where its upgrades find what they need.
 
     Attributes:
+        definition: of the query when it was opened; upgrades change it.
         roots: binds the plan of a definition.
     """
 
     catalog: Catalog
-    name: str
+    definition: Definition
     roots: Callable[[Definition], tuple[Node, ...]]
+
+    @property
+    def name(self) -> str:
+        """Name the query."""
+        return self.definition.name
+
+    @property
+    def current(self) -> Definition:
+        """Read what the query is now.
+
+        Raises:
+            QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
+        """
+        return self.store.check_current(self.definition)
 
     @property
     def store(self) -> QueryStore:
@@ -106,27 +115,14 @@ class Site:
     @property
     def folder(self) -> ObjectStore:
         """Give the query's folder."""
-        return self.store.folder(self.name)
+        return self.store.folder(self.definition)
 
     def log(self, upgrade: StoredUpgrade) -> StoredLog:
         """Open the log of an upgrade's shadow."""
         return StoredLog(self.folder, uuid.uuid4().hex, upgrade.place)
 
     def find(self) -> StoredUpgrade | None:
-        """Read the upgrade that is under way or not accepted; None where there is none.
-
-        One that a process wrote down after the query was dropped or begun anew is none.
-        """
-        found = self._read()
-        return found if found is not None and self._is_of(found) else None
-
-    def _is_of(self, upgrade: StoredUpgrade) -> bool:
-        try:
-            return upgrade.old.begun in ("", self.store.read(self.name).begun)
-        except QueryNotFoundError:
-            return False
-
-    def _read(self) -> StoredUpgrade | None:
+        """Read the upgrade that is under way or not accepted; None where there is none."""
         try:
             data = self.folder.read(UPGRADE)
         except MissingFileError:
@@ -141,11 +137,8 @@ class Site:
 
     def create(self, upgrade: StoredUpgrade) -> bool:
         """Write an upgrade down; false where there is one."""
-        found = self._read()
-        if found is None:
+        if self.find() is None:
             self.folder.delete(_CANCELLED)
-        elif not self._is_of(found):
-            self.folder.delete([_CANCELLED, UPGRADE])
         return self.folder.create(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
 
     def write(self, upgrade: StoredUpgrade) -> None:

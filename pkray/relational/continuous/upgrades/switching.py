@@ -72,7 +72,7 @@ def finish(site: Site) -> bool:
     upgrade = site.find()
     if upgrade is None or upgrade.is_done:
         return False
-    current = site.store.read(site.name)
+    current = site.current
     upgrade = structs.replace(
         upgrade, old=upgrade.old.same_life(current), new=upgrade.new.same_life(current)
     )

@@ -69,6 +69,7 @@ class Upgrade:
 
         Raises:
             QueryFailedError: the plan cannot be computed; the query goes on as it was.
+            QueryFencedError: the query was dropped, or begun anew.
             ServiceUnavailableError: it takes longer.
         """
         deadline = time.monotonic() + timeout
@@ -86,6 +87,8 @@ class Upgrade:
                 )
             self._carry_out()
             time.sleep(_LOOK_SECONDS)
+        if now is None and self._stored is not None:
+            self._site.store.check_current(self._site.definition)
 
 
 def new_identity() -> str:

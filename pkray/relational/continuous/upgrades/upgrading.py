@@ -149,9 +149,7 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     except QueryFencedError:
         return  # another process carries it out
     except PkrayError as error:
-        if decided(site.store.log(site.store.read(site.name)), upgrade) is None and not passes(
-            error
-        ):
+        if decided(site.store.log(site.current), upgrade) is None and not passes(error):
             fail(site, upgrade, error)
         raise
     finally:
@@ -196,7 +194,7 @@ def _decide_alone(
     site: Site, upgrade: StoredUpgrade, positions: Mapping[str, int], settings: RunSettings
 ) -> None:
     """Decide for the newer plan where the older one cannot be run any more."""
-    log = site.store.log(site.store.read(site.name))
+    log = site.store.log(site.current)
     found = log.take_over() or NOTHING_YET
     newest = log.newest_epoch()
     number = max(found.epoch, newest.number if newest else -1) + 1
