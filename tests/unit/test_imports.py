@@ -70,7 +70,6 @@ NAMED_MODULES = {
     "pkray.spark",
     "pkray.extras",
     "pkray.cli.loading",
-    "pkray.relational.functions.aggregates.aggregate",
     "pkray.relational.functions.function",
 }
 """Those that import modules by their names: doors, optional extras, commands, families that only

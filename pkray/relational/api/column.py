@@ -14,7 +14,7 @@ from pkray.relational.api.queried import Queried
 from pkray.relational.api.syntax import Inner, Text, UserCall
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.functions.aggregates import catalogue as aggregates
 from pkray.relational.sql.chains import applied
 from pkray.relational.sql.dialects import PkraySpark
 from pkray.schema.types import DataType

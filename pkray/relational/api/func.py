@@ -13,7 +13,7 @@ from typing import Any
 from pkray.relational.api.column import Column, called
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.functions.aggregates import catalogue as aggregates
 
 
 def __getattr__(name: str) -> Callable[..., Column]:

@@ -22,9 +22,9 @@ from pkray.columns.batches import (
     with_schema,
 )
 from pkray.columns.keys import Aggregation, Codes, codes, grouped
-from pkray.relational.functions.aggregates.kernels import grouped_aggregate
+from pkray.relational.functions.aggregates.folds import WIDE, Fold, alike, widened
+from pkray.relational.functions.aggregates.kernels import fold_of, grouped_aggregate
 from pkray.relational.local.engine import Engine, ahead, operator
-from pkray.relational.local.folds import WIDE, Fold, alike, fold_of, widened
 from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall

@@ -18,7 +18,7 @@ from pkray.columns.batches import (
 )
 from pkray.columns.keys import ranks
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.functions.aggregates.numbers import decimal_means, truncated_means
+from pkray.relational.functions.aggregates.sums import means
 from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.exact import Limbs
@@ -269,25 +269,11 @@ def _averaged(
     (values,) = arguments
     none = counts == 0
     if pa.types.is_floating(values.type):
-        return averages(call, pa.array(_float_sums(frames, values)), counts)
+        return means(call, pa.array(_float_sums(frames, values)), counts)
     sums = Limbs.of(values).sums(frames)
     if call.type.root == "DECIMAL":
-        return averages(call, sums.decimals(call, values.type.scale, none), counts)
-    return averages(call, sums.integers(call, none), counts)
-
-
-def averages(call: WindowCall, totals: pa.Array, counts: np.ndarray) -> pa.Array:
-    """Divide sums, of DOUBLE, DECIMAL(38, …) or BIGINT, by counts; NULL where these are 0."""
-    none = counts == 0
-    if pa.types.is_floating(totals.type):
-        quotients = np.asarray(totals.fill_null(0.0)) / np.maximum(counts, 1)
-        return pa.array(quotients, mask=none).cast(call.type.arrow)
-    if call.type.root == "DECIMAL":
-        return decimal_means(call, totals, counts)
-    whole_sums = np.asarray(totals.fill_null(0))
-    if facts(call.function).wraps:
-        return truncated_means(whole_sums, counts, call.type.arrow)
-    return pa.array(whole_sums / np.maximum(counts, 1), mask=none).cast(call.type.arrow)
+        return means(call, sums.decimals(call, values.type.scale, none), counts)
+    return means(call, sums.integers(call, none), counts)
 
 
 def _float_sums(frames: Frames, values: pa.Array) -> np.ndarray:

@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.columns.batches import batch_of, batches_of, gathered, with_schema
+from pkray.relational.functions.aggregates.folds import Fold
+from pkray.relational.functions.aggregates.kernels import fold_of
 from pkray.relational.local.aggregate import Folding
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.folds import FOLDS, Fold
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Node, SetKind, SetOperation
 from pkray.schema.types import DataType
@@ -79,5 +80,10 @@ def _side(node: Node, place: int, schema: pa.Schema, engine: Engine) -> Iterator
 
 
 def _counts() -> dict[str, tuple[AggregateCall, Fold]]:
-    kind = DataType("BIGINT", nullable=False)
-    return {name: (AggregateCall("count", (name,), kind), FOLDS["count"]) for name in (LEFT, RIGHT)}
+    made = {}
+    for name in (LEFT, RIGHT):
+        call = AggregateCall("count", (name,), DataType("BIGINT", nullable=False))
+        fold = fold_of(call, [FLAG])
+        assert fold is not None
+        made[name] = (call, fold)
+    return made

@@ -5,6 +5,7 @@ How an aggregate is called, typed, described and computed is in `functions.aggre
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,6 +33,7 @@ class Facts:
         is_last: whether the end is the greatest, or the last.
         collects: whether it puts values together in their order.
         parts: the aggregates of which it can be computed before a join.
+        distinct_of: the aggregate of distinct values that it is; empty: none.
         total: the aggregate that puts its parts together; empty: itself.
     """
 
@@ -53,6 +55,7 @@ class Facts:
     is_last: bool = False
     collects: bool = False
     parts: tuple[str, ...] = ()
+    distinct_of: str = ""
     total: str = ""
 
 
@@ -67,11 +70,12 @@ _BY = replace(_END, required_from=1)
 _PLACE = Facts(is_place=True, by_arrival=True, keeps_nulls=True)
 _LIST = Facts(collects=True, by_arrival=True)
 _SHAPE = Facts(needs_all=True)
+_OF_DISTINCT = Facts(same_if_distinct=True)
 
-_FACTS = {
+STATED: Mapping[str, Facts] = {
     "count": replace(_COUNT, runs=True, parts=("count",)),
     "count_if": replace(_COUNT, parts=("count_if",)),
-    "approx_count_distinct": Facts(needs_all=True, same_if_distinct=True, of_none=0),
+    "approx_count_distinct": replace(_OF_DISTINCT, needs_all=True, distinct_of="count", of_none=0),
     "sum": replace(_SUM, runs=True, parts=("sum",)),
     "sum_wrapping": replace(_SUM, runs=True, wraps=True, parts=("sum_wrapping",)),
     "try_sum": replace(_SUM, tries=True),
@@ -101,7 +105,7 @@ _FACTS = {
     "nth_value": Facts(by_arrival=True, keeps_nulls=True),
     "listagg": _LIST,
     "collect_list": replace(_LIST, of_none=()),
-    "collect_set": Facts(collects=True, same_if_distinct=True, of_none=()),
+    "collect_set": replace(_OF_DISTINCT, collects=True, distinct_of="collect_list", of_none=()),
     "array_agg": replace(_LIST, keeps_nulls=True),
     "percentile_cont": _SHAPE,
     "percentile_disc": _SHAPE,
@@ -115,4 +119,4 @@ _NOTHING = Facts()
 
 def facts(function: str) -> Facts:
     """Give what is true of an aggregate; of functions that number rows nothing is."""
-    return _FACTS.get(function, _NOTHING)
+    return STATED.get(function, _NOTHING)

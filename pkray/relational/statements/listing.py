@@ -7,7 +7,7 @@ from typing import Any
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.functions.aggregates import catalogue as aggregates
 
 
 def function_rows(dialect: Dialect, own: Mapping[str, Any] | None = None) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from pkray.errors import OptionError, QueryError, TableExistsError, TableNotFoun
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates import aggregate as aggregates
+from pkray.relational.functions.aggregates import catalogue as aggregates
 from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
 from pkray.relational.udf import Udf

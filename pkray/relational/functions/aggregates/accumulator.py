@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import whole
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 
 Arrays: TypeAlias = "Sequence[pa.Array]"
+Accumulate: TypeAlias = "Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]"
 
 
 class Accumulator(ABC):
@@ -72,3 +74,10 @@ class Accumulator(ABC):
         Raises:
             EvaluationError: a sum does not fit its type.
         """
+
+
+def required_arguments(call: AggregateCall) -> slice:
+    """Say which arguments must not be NULL."""
+    known = facts(call.function)
+    ignored = call.ignore_nulls or any(each.value is True for each in call.parameters)
+    return slice(0, 0) if known.keeps_nulls and not ignored else slice(known.required_from, None)

@@ -1,20 +1,16 @@
-"""The table of aggregates and window functions: what is known of each is in one place.
-
-The modules of `FAMILIES` fill it when they are imported. The binder asks `resolve_aggregate` and
-`resolve_window`; what they give is what the kernels know by name.
-"""
+"""What an aggregate's module says of it: how it is called and typed, and how it is computed."""
 
 from __future__ import annotations
 
-import difflib
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from pkray.errors import QueryError
+import pyarrow as pa
+
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.accumulator import Accumulate
+from pkray.relational.functions.aggregates.folds import Fold
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
 
@@ -54,6 +50,7 @@ class Written(NamedTuple):
 
 
 Resolver: TypeAlias = Callable[[Written], Resolved]
+MakeFold: TypeAlias = Callable[[Sequence[pa.DataType]], Fold | None]
 
 
 @dataclass(frozen=True)
@@ -77,90 +74,9 @@ class Aggregate:
     dialects: frozenset[Dialect] = BOTH
 
 
-_AGGREGATES: dict[str, Aggregate] = {}
-_WINDOWS: dict[str, Aggregate] = {}
-FAMILIES = ("totals", "choices", "lists", "windows")
-"""The modules that define aggregates and window functions."""
-
-
-@cache
-def load() -> None:
-    """Define all aggregates and window functions."""
-    for family in FAMILIES:
-        importlib.import_module(f"pkray.relational.functions.aggregates.{family}")
-
-
-def is_aggregate(name: str, dialect: Dialect) -> bool:
-    """Whether people can write an aggregate of this name."""
-    load()
-    known = _AGGREGATES.get(name.lower())
-    return known is not None and dialect in known.dialects
-
-
-def is_window(name: str) -> bool:
-    """Whether it is a function that needs OVER; some are aggregates as well (``first_value``)."""
-    load()
-    return name.lower() in _WINDOWS
-
-
-def resolve_aggregate(
-    name: str,
-    arguments: tuple[Expression, ...],
-    dialect: Dialect,
-    *,
-    distinct: bool = False,
-    within_group: tuple[Expression, ...] = (),
-) -> Resolved:
-    """Type an aggregate; also one with OVER.
-
-    Args:
-        arguments: ``COUNT(*)`` has none.
-        distinct: whether DISTINCT is written.
-        within_group: what WITHIN GROUP (ORDER BY …) sorts by. ``percentile_cont`` takes its value
-            from there; for others the caller keeps the order in ``AggregateCall.order_by``.
-
-    Returns:
-        the parameters in the order in which the kernel takes them, with defaults filled in.
-
-    Raises:
-        QueryError: no such aggregate, or wrong arguments.
-        UnsupportedError: the aggregate exists, and pkray has no type for what it gives.
-    """
-    if not is_aggregate(name, dialect):
-        raise _unknown("aggregate", name, _AGGREGATES, dialect)
-    call = Written(name.lower(), arguments, dialect, distinct, within_group)
-    return _AGGREGATES[name.lower()].resolve(call)
-
-
-def resolve_window(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> Resolved:
-    """Type a function that needs OVER.
-
-    Raises:
-        QueryError: no such function, or wrong arguments.
-    """
-    if not is_window(name):
-        raise _unknown("window function", name, _WINDOWS, dialect)
-    return _WINDOWS[name.lower()].resolve(Written(name.lower(), arguments, dialect))
-
-
-def written_aggregates(dialect: Dialect) -> list[Aggregate]:
-    """List the aggregates that people can write, by name."""
-    load()
-    found = {each.name: each for each in _AGGREGATES.values() if dialect in each.dialects}
-    return [found[name] for name in sorted(found)]
-
-
-def written_windows() -> list[Aggregate]:
-    """List the functions that need OVER, by name."""
-    load()
-    return [_WINDOWS[name] for name in sorted(_WINDOWS)]
-
-
-def _unknown(what: str, name: str, table: dict[str, Aggregate], dialect: Dialect) -> QueryError:
-    names = [known for known, each in table.items() if dialect in each.dialects]
-    near = difflib.get_close_matches(name.lower(), names, 3)
-    hint = f"; did you mean {', '.join(near)}?" if near else ""
-    return QueryError(f"no {what} is called {name!r}{hint}", function=name)
+AGGREGATES: dict[str, Aggregate] = {}
+WINDOWS: dict[str, Aggregate] = {}
+COMPUTATIONS: dict[str, Computation] = {}
 
 
 def _define(table: dict[str, Aggregate], aggregate: Aggregate) -> None:
@@ -178,9 +94,26 @@ def define_aggregate(
     dialects: frozenset[Dialect] = BOTH,
 ) -> None:
     """Add an aggregate to the table."""
-    _define(_AGGREGATES, Aggregate(name, usage, about, resolve, synonyms, dialects))
+    _define(AGGREGATES, Aggregate(name, usage, about, resolve, synonyms, dialects))
 
 
 def define_window(name: str, usage: str, about: str, resolve: Resolver) -> None:
     """Add a window function to the table."""
-    _define(_WINDOWS, Aggregate(name, usage, about, resolve))
+    _define(WINDOWS, Aggregate(name, usage, about, resolve))
+
+
+class Computation(NamedTuple):
+    """How an aggregate is computed.
+
+    Attributes:
+        accumulate: makes what takes batches, of a call and the types of its arguments.
+        fold: says how it is computed in parts, given the types; None: it is not.
+    """
+
+    accumulate: Accumulate
+    fold: MakeFold | None = None
+
+
+def compute(*functions: str, accumulate: Accumulate, fold: MakeFold | None = None) -> None:
+    """Say how aggregates are computed, by their canonical names."""
+    COMPUTATIONS.update(dict.fromkeys(functions, Computation(accumulate, fold)))

@@ -1,8 +1,9 @@
 """Aggregates computed: a value a group, from batches of rows whose groups are numbered.
 
-`accumulator` gives what takes batches; `grouped_aggregate` does one batch at once. Three kinds:
+`accumulator` gives what takes batches; `grouped_aggregate` does one batch at once; `fold_of` says
+how parts are computed and merged. Three kinds of accumulators:
 
-- ``numbers`` a group that each batch is added to: counts, sums, means, extremes, moments;
+- numbers a group that each batch is added to: counts, sums, means, extremes, moments;
 - chosen ``rows``: those that can still matter, as for the greatest text and for distinct values;
 - collected ``rows``: all, for lists and percentiles.
 
@@ -11,40 +12,20 @@ All but the third need memory for groups, not for rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
-from pkray.relational.functions.aggregates.numbers import (
-    Average,
-    Bits,
-    Count,
-    CountIf,
-    Extreme,
-    Moments,
-    Sum,
-    is_number,
+from pkray.relational.functions.aggregates.accumulator import (
+    Accumulator,
+    Arrays,
+    required_arguments,
 )
-from pkray.relational.functions.aggregates.rows import (
-    Chosen,
-    Finish,
-    best_by,
-    chosen_winner,
-    collected_values,
-    distinct_rows,
-    first_rows,
-    joined_text,
-    last_rows,
-    most_frequent,
-    nothing,
-    percentiles,
-    shapes,
-    user_values,
-    winner,
-)
+from pkray.relational.functions.aggregates.catalogue import computation
+from pkray.relational.functions.aggregates.folds import Fold
+from pkray.relational.functions.aggregates.rows import Chosen, distinct_rows, nothing
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 
@@ -73,14 +54,12 @@ def accumulator(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulato
     Args:
         types: of the arguments.
     """
-    if call.function == "udf" and not call.distinct:
-        return Chosen(call, None, user_values, slice(0, 0))
-    if call.distinct and not facts(call.function).same_if_distinct:
+    known = facts(call.function)
+    if known.distinct_of:
+        return accumulator(replace(call, function=known.distinct_of, distinct=True), types)
+    if call.distinct and not known.same_if_distinct:
         return Chosen(call, distinct_rows(len(types)), _without_distinct, required_arguments(call))
-    if call.function in ("approx_count_distinct", "collect_set"):
-        plain = "count" if call.function == "approx_count_distinct" else "collect_list"
-        return accumulator(replace(call, function=plain, distinct=True), types)
-    return _KINDS[call.function](call, types)
+    return computation(call.function).accumulate(call, types)
 
 
 def _without_distinct(
@@ -92,53 +71,13 @@ def _without_distinct(
     return grouped_aggregate(plain, groups, count, columns[: len(call.arguments)])
 
 
-def _extreme(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    if is_number(types[0]):
-        return Extreme(call, types)
-    return Chosen(call, best_by(0, greatest=facts(call.function).is_last), winner)
+def fold_of(call: AggregateCall, kinds: Sequence[pa.DataType]) -> Fold | None:
+    """Find how a call is computed in parts; None: only of all rows of a group at once.
 
-
-def _extreme_by(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    return Chosen(
-        call, best_by(1, greatest=facts(call.function).is_last), winner, required_arguments(call)
-    )
-
-
-def _place(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    choose = last_rows if facts(call.function).is_last else first_rows
-    if call.order_by:
-        return Chosen(call, None, chosen_winner(choose), required_arguments(call))
-    return Chosen(call, choose, winner, required_arguments(call))
-
-
-def _collected(end: Finish) -> Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]:
-    return lambda call, types: Chosen(call, None, end, required_arguments(call))
-
-
-def required_arguments(call: AggregateCall) -> slice:
-    """Say which arguments must not be NULL."""
-    known = facts(call.function)
-    ignored = call.ignore_nulls or any(each.value is True for each in call.parameters)
-    return slice(0, 0) if known.keeps_nulls and not ignored else slice(known.required_from, None)
-
-
-_KINDS: dict[str, Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]] = {
-    "count": Count,
-    "count_if": CountIf,
-    **dict.fromkeys(("sum", "sum_wrapping", "try_sum"), Sum),
-    **dict.fromkeys(("avg", "avg_truncating", "try_avg"), Average),
-    **dict.fromkeys(("min", "max"), _extreme),
-    **dict.fromkeys(("min_by", "max_by"), _extreme_by),
-    **dict.fromkeys(("bool_and", "bool_or"), Extreme),
-    **dict.fromkeys(("bit_and", "bit_or", "bit_xor"), Bits),
-    **dict.fromkeys(("first", "last", "first_value", "last_value"), _place),
-    **dict.fromkeys(
-        ("var_pop", "var_samp", "stddev_pop", "stddev_samp", "covar_pop", "covar_samp", "corr"),
-        Moments,
-    ),
-    **dict.fromkeys(("collect_list", "array_agg"), _collected(collected_values)),
-    "listagg": _collected(joined_text),
-    **dict.fromkeys(("percentile_cont", "percentile_disc"), _collected(percentiles)),
-    "mode": _collected(most_frequent),
-    **dict.fromkeys(("skewness", "kurtosis"), _collected(shapes)),
-}
+    Args:
+        kinds: of the arguments.
+    """
+    if facts(call.function).distinct_of:
+        return None
+    fold = computation(call.function).fold
+    return None if fold is None else fold(kinds)

@@ -1,21 +1,28 @@
-"""Aggregates that collect values: arrays and joined text."""
+"""Lists of values, and texts put together of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.accumulator import Arrays
 from pkray.relational.functions.aggregates.aggregate import (
     FLINK,
     Resolved,
     Resolver,
     Written,
+    compute,
     define_aggregate,
 )
+from pkray.relational.functions.aggregates.rows import Chosen, lists_of, nothing, without
 from pkray.relational.functions.coercion import BYTES, STRING, cast_to, with_one_zero
 from pkray.relational.functions.signatures import check_count, constant, text_literal
-from pkray.relational.plan.expressions import Literal
+from pkray.relational.plan.expressions import AggregateCall, Literal
 from pkray.schema.types import BINARIES, STRINGS, DataType
 
 
@@ -65,6 +72,27 @@ def _multiset(call: Written) -> Resolved:
     )
 
 
+def _as_lists(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
+    """Give the values of each group as an array."""
+    if not columns:
+        return nothing(call, count)
+    lists = lists_of(groups, count, columns[0], call.type.arrow)
+    if call.function == "array_agg":
+        return without(lists, np.bincount(groups, minlength=count) == 0)
+    return lists
+
+
+def _as_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
+    """Join the texts of each group."""
+    if not columns:
+        return nothing(call, count)
+    lists = lists_of(groups, count, columns[0], pa.list_(call.type.arrow))
+    joined = pc.binary_join(lists, pa.scalar(call.parameters[0].value, call.type.arrow))
+    return without(joined, np.bincount(groups, minlength=count) == 0)
+
+
+compute("collect_list", "array_agg", accumulate=Chosen.of_all(_as_lists))
+compute("listagg", accumulate=Chosen.of_all(_as_text))
 define_aggregate(
     "listagg",
     "listagg(x [, separator]) [WITHIN GROUP (ORDER BY …)] -> STRING",

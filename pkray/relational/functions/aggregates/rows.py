@@ -7,11 +7,14 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from pkray.columns.keys import argsort, codes, dense_ranks, ranks
-from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
-from pkray.relational.functions.aggregates.numbers import without
+from pkray.relational.functions.aggregates.accumulator import (
+    Accumulate,
+    Accumulator,
+    Arrays,
+    required_arguments,
+)
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
@@ -36,6 +39,11 @@ class Chosen(Accumulator):
         self.groups: list[np.ndarray] = []
         self.columns: list[Arrays] = []
         self.rows, self.chosen = 0, 0
+
+    @classmethod
+    def of_all(cls, end: Finish) -> Accumulate:
+        """Keep all rows of which no required argument is NULL."""
+        return lambda call, types: cls(call, None, end, required_arguments(call))
 
     def _add(self, groups: np.ndarray, count: int, columns: Arrays) -> None:
         if self.choose is not None:
@@ -145,118 +153,12 @@ def chosen_winner(choose: Choose) -> Finish:
     return finish
 
 
-def _lists(groups: np.ndarray, count: int, values: pa.Array, kind: pa.DataType) -> pa.Array:
+def lists_of(groups: np.ndarray, count: int, values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Put the values of each group together, in their order."""
     order = argsort([groups], len(groups))
     offsets = np.concatenate(([0], np.cumsum(np.bincount(groups, minlength=count))))
     typed = values.take(pa.array(order)).cast(kind.value_type)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), typed, type=kind)
-
-
-def collected_values(
-    call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays
-) -> pa.Array:
-    """Give the values of each group as an array."""
-    if not columns:
-        return nothing(call, count)
-    lists = _lists(groups, count, columns[0], call.type.arrow)
-    if call.function == "array_agg":
-        return without(lists, np.bincount(groups, minlength=count) == 0)
-    return lists
-
-
-def joined_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Join the texts of each group."""
-    if not columns:
-        return nothing(call, count)
-    lists = _lists(groups, count, columns[0], pa.list_(call.type.arrow))
-    joined = pc.binary_join(lists, pa.scalar(call.parameters[0].value, call.type.arrow))
-    return without(joined, np.bincount(groups, minlength=count) == 0)
-
-
-def percentiles(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Give a percentile of each group's numbers, or an array of some."""
-    kind = call.type.arrow
-    if not columns or not call.parameters:
-        return nothing(call, count)
-    descending = bool(call.order_by) and call.order_by[0].descending
-    rank = ranks(columns[0], SortKey("", descending=descending))
-    values = columns[0].take(pa.array(argsort([groups, *rank], len(groups))))
-    counts = np.bincount(groups, minlength=count)
-    place = _discrete if call.function == "percentile_disc" else _interpolated
-    found = [place(values, counts, each.value) for each in call.parameters]
-    if not pa.types.is_list(kind):
-        return found[0].cast(kind)
-    many = len(found)
-    rows = np.arange(count * many).reshape(many, count).T.ravel()
-    inside = pa.concat_arrays(found).take(pa.array(rows)).cast(kind.value_type)
-    offsets = pa.array(np.arange(count + 1) * many, pa.int32())
-    return pa.ListArray.from_arrays(offsets, inside, type=kind, mask=pa.array(counts == 0))
-
-
-def _discrete(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
-    """Give the least value of each group with a share of its values up to it.
-
-    Args:
-        values: of one group after the other, sorted.
-        counts: int64, how many of each group.
-    """
-    place = np.maximum(np.ceil(share * counts).astype(np.int64), 1) - 1
-    rows = place + np.cumsum(counts) - counts
-    return values.take(pa.array(rows, mask=counts == 0))
-
-
-def _interpolated(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
-    """Give what stands at a share of each group's values; as `_discrete`."""
-    begins, empty = np.cumsum(counts) - counts, counts == 0
-    position = share * np.maximum(counts - 1, 0)
-    low, high = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
-    numbers = np.asarray(values)
-    before, after = (numbers[np.where(empty, 0, begins + each)] for each in (low, high))
-    with np.errstate(all="ignore"):
-        between = (high - position) * before + (position - low) * after
-    exact = (low == high) | (before == after)
-    return pa.array(np.where(exact, before, between), mask=empty)
-
-
-def most_frequent(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Give the most frequent value of each group, the least of several."""
-    if not columns:
-        return nothing(call, count)
-    values = codes([pa.array(groups), columns[0]], len(groups))
-    often = np.bincount(values.of_row, minlength=values.count)
-    first = values.first_rows()
-    (rank,) = ranks(columns[0].take(pa.array(first)), SortKey(""))
-    order = argsort([groups[first], -often, rank], len(first))
-    rows = first[order]
-    best = rows[first_rows(groups[rows], count, ())]
-    return winner(call, groups[best], count, [columns[0].take(pa.array(best))])
-
-
-def shapes(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Compute skewness and kurtosis; NULL where all values are equal."""
-    if not columns:
-        return nothing(call, count)
-    values = np.asarray(columns[0])
-    counts = np.bincount(groups, minlength=count)
-    with np.errstate(all="ignore"):
-        away = values - (np.bincount(groups, values, count) / counts)[groups]
-        power = 3 if call.function == "skewness" else 4
-        second = np.bincount(groups, away**2, count)
-        high = np.bincount(groups, away**power, count)
-        if power == 3:
-            result = np.sqrt(counts) * high / np.sqrt(second**3)
-        else:
-            result = counts * high / second**2 - 3.0
-    return pa.array(result, mask=(counts == 0) | (second == 0))
-
-
-def user_values(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
-    """Call a user's aggregate; groups without rows give NULL."""
-    if not columns:
-        return nothing(call, count)
-    present, local = np.unique(groups, return_inverse=True)
-    values = call.udf.aggregate(local, len(present), columns[: len(call.arguments)])
-    return winner(call, present, count, [values])
 
 
 def _in_order(
@@ -267,3 +169,10 @@ def _in_order(
     rows = argsort([rank for column, key in keyed for rank in ranks(column, key)], len(groups))
     taken = pa.array(rows)
     return groups[rows], [column.take(taken) for column in columns]
+
+
+def without(array: pa.Array, empty: np.ndarray) -> pa.Array:
+    """Put NULL where a group has no values."""
+    if not empty.any():
+        return array
+    return array.take(pa.array(np.arange(len(array)), mask=empty))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import Resolved, Written, define_window
 from pkray.relational.functions.aggregates.arguments import whole_number
-from pkray.relational.functions.aggregates.choices import first_or_last
+from pkray.relational.functions.aggregates.ends import first_or_last
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, INT, cast_to
 from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.expressions import Literal

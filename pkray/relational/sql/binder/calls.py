@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from pkray.relational.functions.aggregates.aggregate import is_aggregate
+from pkray.relational.functions.aggregates.catalogue import is_aggregate
 from pkray.relational.sql.binder.context import Queries
 
 WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)

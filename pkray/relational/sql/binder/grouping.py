@@ -10,7 +10,8 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import Resolved, resolve_aggregate
+from pkray.relational.functions.aggregates.aggregate import Resolved
+from pkray.relational.functions.aggregates.catalogue import resolve_aggregate
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import (

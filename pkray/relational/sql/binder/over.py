@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.functions.aggregates.aggregate import (
-    Resolved,
+from pkray.relational.functions.aggregates.aggregate import Resolved
+from pkray.relational.functions.aggregates.catalogue import (
     is_aggregate,
     is_window,
     resolve_aggregate,

@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import is_aggregate, is_window
+from pkray.relational.functions.aggregates.catalogue import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
 from pkray.relational.sql.dialects import JsonCall

@@ -10,7 +10,7 @@ import pytest
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational import from_arrow, query
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import (
+from pkray.relational.functions.aggregates.catalogue import (
     is_aggregate,
     is_window,
     resolve_aggregate,

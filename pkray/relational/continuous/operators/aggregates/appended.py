@@ -85,7 +85,7 @@ class Collected(Accumulator):
             "array_agg",
             call.arguments,
             DataType("ARRAY", element=kind.with_nullable(True)),
-            distinct=call.distinct or call.function == "collect_set",
+            distinct=call.distinct or bool(facts(call.function).distinct_of),
         )
         self.columns = (("values", self._call.type.arrow),)
 

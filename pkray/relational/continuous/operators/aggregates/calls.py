@@ -41,10 +41,9 @@ from pkray.relational.continuous.operators.aggregates.bags import (
 )
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.held_rows import End, Whole
-from pkray.relational.functions.aggregates.kernels import required_arguments
-from pkray.relational.functions.aggregates.numbers import decimal_means
+from pkray.relational.functions.aggregates.accumulator import required_arguments
 from pkray.relational.functions.aggregates.overflow import unfit
-from pkray.relational.local.folds import average, wrapped
+from pkray.relational.functions.aggregates.sums import means, wrapped
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.fields import Fields
@@ -116,8 +115,8 @@ class Calls:
 
     def _computed(self, call: AggregateCall) -> Computed:
         known = facts(call.function)
-        if call.function == "approx_count_distinct":
-            return self._accumulated(replace(call, function="count", distinct=True))
+        if facts(known.distinct_of).takes_back:
+            return self._accumulated(replace(call, function=known.distinct_of, distinct=True))
         if known.takes_back:
             return self._accumulated(call)
         if not self._retracts:
@@ -337,7 +336,7 @@ def _finish_wrapped(call: AggregateCall) -> Finish:
         count = integers(states[1])
         total = pa.array(integers(states[0]), mask=count == 0)
         if facts(call.function).is_mean:
-            return average(call, [total, pa.array(count)])
+            return means(call, total, count)
         return wrapped(total, call.type)
 
     return finish
@@ -347,7 +346,7 @@ def _finish_floats(call: AggregateCall) -> Finish:
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         total, count = Floats.total(states)
         if facts(call.function).is_mean:
-            total = total / np.maximum(count, 1)
+            return means(call, pa.array(total), count)
         return pa.array(total, mask=count == 0).cast(call.type.arrow, safe=False)
 
     return finish
@@ -359,7 +358,7 @@ def _finish_exact(call: AggregateCall) -> Finish:
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
         count = integers(states[1])
         if facts(call.function).is_mean:
-            return decimal_means(call, _valued(states, rows, groups), count)
+            return means(call, _valued(states, rows, groups), count)
         total = _valued(states, rows, groups)
         if total.type == kind:
             return total

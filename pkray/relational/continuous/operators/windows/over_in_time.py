@@ -30,7 +30,7 @@ from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, parts
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.local.over import averages
+from pkray.relational.functions.aggregates.sums import means
 from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import BIGINT, Over
 from pkray.relational.plan.over import NOTHING, goes_on, history, is_average_so_far
@@ -227,7 +227,7 @@ def _value(each: _Call, values: Sequence[pa.Array]) -> pa.Array:
     if len(each.parts) == 1:
         return values[each.parts[0]]
     total, counts = (values[place] for place in each.parts)
-    return averages(each.call, total, np.asarray(counts))
+    return means(each.call, total, np.asarray(counts))
 
 
 def _no_keys() -> pa.Array:

@@ -1,56 +1,27 @@
-"""Aggregates that choose a value: extremes, first and last, percentiles, the most frequent.
-
-They give NULL for a group without values and leave NULLs out, ``first`` and ``last`` excepted.
-"""
+"""Percentiles and the most frequent value: of all values of a group, sorted."""
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
+
+from pkray.columns.keys import argsort, codes, ranks
 from pkray.errors import QueryError
 from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates.accumulator import Arrays
 from pkray.relational.functions.aggregates.aggregate import (
     Resolved,
-    Resolver,
     Written,
+    compute,
     define_aggregate,
 )
 from pkray.relational.functions.aggregates.arguments import check_ordered, number
-from pkray.relational.functions.coercion import BOOLEAN, DOUBLE, NUMBERS, cast_to
+from pkray.relational.functions.aggregates.rows import Chosen, first_rows, nothing, winner
+from pkray.relational.functions.coercion import DOUBLE, NUMBERS, cast_to
 from pkray.relational.functions.signatures import check_count, constant
-from pkray.relational.plan.expressions import Expression, Literal
+from pkray.relational.plan.expressions import AggregateCall, Expression, Literal, SortKey
 from pkray.schema.types import DataType
-
-
-def _extreme(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    check_ordered(call.name, call.arguments[0], nested=True)
-    return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
-
-
-def _extreme_by(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 2, 2)
-    check_ordered(call.name, call.arguments[1], nested=True)
-    return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
-
-
-def first_or_last(name: str) -> Resolver:
-    """Resolve first, last and their kin, whose second argument says whether NULLs are ignored."""
-
-    def resolve(call: Written) -> Resolved:
-        check_count(call.name, call.arguments, 1, 2)
-        value, *said = call.arguments
-        ignore = bool(said) and constant(call.name, said[0], "whether NULLs are ignored")
-        if not isinstance(ignore, bool):
-            raise QueryError(
-                f"argument 2 of {call.name} says whether NULLs are ignored: write TRUE or FALSE",
-                function=call.name,
-            )
-        if call.dialect is Dialect.FLINK and call.name in ("first_value", "last_value"):
-            ignore = True
-        parameters = (Literal(BOOLEAN.with_nullable(False), True),) if ignore else ()
-        return Resolved(name, (value,), parameters, value.type.with_nullable(True))
-
-    return resolve
 
 
 def _share(name: str, said: Expression) -> Literal:
@@ -124,29 +95,69 @@ def _mode(call: Written) -> Resolved:
     return Resolved("mode", (value,), (), value.type.with_nullable(True))
 
 
-define_aggregate("min", "min(x) -> x", "Gives the least value.", _extreme)
-define_aggregate("max", "max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
-define_aggregate("min_by", "min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)
-define_aggregate(
-    "max_by", "max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme_by
-)
-define_aggregate(
-    "first",
-    "first(x [, ignore nulls BOOLEAN]) -> x",
-    "Gives the value of the first row; flink's first_value that of the first without NULL.",
-    first_or_last("first"),
-    "first_value",
-)
-define_aggregate(
-    "last",
-    "last(x [, ignore nulls BOOLEAN]) -> x",
-    "Gives the value of the last row; flink's last_value that of the last without NULL.",
-    first_or_last("last"),
-    "last_value",
-)
-define_aggregate(
-    "any_value", "any_value(x) -> x", "Gives the value of a row.", first_or_last("first")
-)
+def _percentiles(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
+    """Give a percentile of each group's numbers, or an array of some."""
+    kind = call.type.arrow
+    if not columns or not call.parameters:
+        return nothing(call, count)
+    descending = bool(call.order_by) and call.order_by[0].descending
+    rank = ranks(columns[0], SortKey("", descending=descending))
+    values = columns[0].take(pa.array(argsort([groups, *rank], len(groups))))
+    counts = np.bincount(groups, minlength=count)
+    place = _discrete if call.function == "percentile_disc" else _interpolated
+    found = [place(values, counts, each.value) for each in call.parameters]
+    if not pa.types.is_list(kind):
+        return found[0].cast(kind)
+    many = len(found)
+    rows = np.arange(count * many).reshape(many, count).T.ravel()
+    inside = pa.concat_arrays(found).take(pa.array(rows)).cast(kind.value_type)
+    offsets = pa.array(np.arange(count + 1) * many, pa.int32())
+    return pa.ListArray.from_arrays(offsets, inside, type=kind, mask=pa.array(counts == 0))
+
+
+def _discrete(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
+    """Give the least value of each group with a share of its values up to it.
+
+    Args:
+        values: of one group after the other, sorted.
+        counts: int64, how many of each group.
+    """
+    place = np.maximum(np.ceil(share * counts).astype(np.int64), 1) - 1
+    rows = place + np.cumsum(counts) - counts
+    return values.take(pa.array(rows, mask=counts == 0))
+
+
+def _interpolated(values: pa.Array, counts: np.ndarray, share: float) -> pa.Array:
+    """Give what stands at a share of each group's values; as `_discrete`."""
+    begins, empty = np.cumsum(counts) - counts, counts == 0
+    position = share * np.maximum(counts - 1, 0)
+    low, high = np.floor(position).astype(np.int64), np.ceil(position).astype(np.int64)
+    numbers = np.asarray(values)
+    before, after = (numbers[np.where(empty, 0, begins + each)] for each in (low, high))
+    with np.errstate(all="ignore"):
+        between = (high - position) * before + (position - low) * after
+    exact = (low == high) | (before == after)
+    return pa.array(np.where(exact, before, between), mask=empty)
+
+
+def _most_frequent(
+    call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays
+) -> pa.Array:
+    """Give the most frequent value of each group, the least of several."""
+    if not columns:
+        return nothing(call, count)
+    values = codes([pa.array(groups), columns[0]], len(groups))
+    often = np.bincount(values.of_row, minlength=values.count)
+    first = values.first_rows()
+    (rank,) = ranks(columns[0].take(pa.array(first)), SortKey(""))
+    order = argsort([groups[first], -often, rank], len(first))
+    rows = first[order]
+    best = rows[first_rows(groups[rows], count, ())]
+    return winner(call, groups[best], count, [columns[0].take(pa.array(best))])
+
+
+compute("percentile_cont", "percentile_disc", accumulate=Chosen.of_all(_percentiles))
+compute("mode", accumulate=Chosen.of_all(_most_frequent))
 define_aggregate(
     "percentile",
     "percentile(number, share 0..1 | ARRAY of them) -> DOUBLE | ARRAY<DOUBLE>",
