@@ -180,15 +180,27 @@ def _bytes_exactly(value: Value) -> Sizes:
 def _regexp_replaced(values: Sequence[Value]) -> Sizes:
     """Count a replacement for each match where one for each character would be too much."""
     text, pattern, new, *_ = values
-    texts, added = _bytes_exactly(text), _bytes_exactly(new)
+    return _of_matches(text, pattern, _bytes_exactly(new))
+
+
+def _of_matches(text: Value, pattern: Value, added: Sizes) -> Sizes:
+    """Give the bytes of a text and of what is added to it at each match."""
+    texts = _bytes_exactly(text)
     most = texts + (texts + 1) * added
     if np.sum(most) <= MOST_OF_BATCH or not isinstance(pattern, pa.Scalar) or not pattern.is_valid:
+        return most
+    if not pattern.as_py():
         return most
     try:
         counts = _numbers(pc.count_substring_regex(text, pattern.as_py()))
     except pa.ArrowInvalid:  # of another dialect of patterns
         return most
     return texts + (counts + 1) * added
+
+
+def _parted(values: Sequence[Value]) -> Sizes:
+    """Count the places of parts, one at each match."""
+    return _of_matches(values[0], values[1], _PLACES)
 
 
 def _sequence(values: Sequence[Value]) -> Sizes:
@@ -223,6 +235,9 @@ ESTIMATES: dict[str, Estimate] = {
     "rpad": _padded,
     "replace": _replaced,
     "regexp_replace": _regexp_replaced,
+    "regexp_extract_all": _parted,
+    "split": _parted,
+    "str_to_map": lambda values: 2 * _parted(values),
     "sequence": _sequence,
     "concat": _together,
     "concat_ws": lambda values: _together(values[1:]) + len(values[1:]) * _bytes_exactly(values[0]),

@@ -29,7 +29,6 @@ from pkray.relational.functions.text.slices import (
     bytes_of,
     characters_before,
     join_bytes,
-    slice_rows,
 )
 from pkray.relational.functions.values import from_numpy
 from pkray.relational.plan.expressions import Expression, Literal
@@ -307,18 +306,22 @@ def split_at(texts: pa.Array, pattern: Pattern, limit: int) -> pa.Array:
     return by_line_end(texts, pattern, compute, restored_lists)
 
 
-def _characters(values: pa.Array, limit: int) -> pa.Array:
+def _characters(texts: pa.Array, limit: int) -> pa.Array:
     """Make a list of the characters of each text, the last with the rest; '' of no text."""
-    whole = pc.utf8_length(values).fill_null(0).to_numpy()
-    size = np.where(np.asarray(values.is_valid()), np.maximum(whole, 1), 0)
-    size = np.minimum(size, limit) if limit > 0 else size
-    offsets = np.concatenate(([0], np.cumsum(size)))
-    rows = np.repeat(np.arange(len(values)), size)
-    place = np.arange(offsets[-1]) - offsets[rows]
-    stop = np.where(place == size[rows] - 1, whole[rows], place + 1)
-    letters = slice_rows(values.take(pa.array(rows)), place, stop)
-    mask = values.is_null() if values.null_count else None
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), letters, mask=mask)
+    offsets, raw = bytes_of(texts)
+    valid = np.asarray(texts.is_valid())
+    begins = np.flatnonzero((raw[offsets[0] : offsets[-1]] & 0xC0) != 0x80) + offsets[0]
+    rows = np.searchsorted(offsets, begins, side="right") - 1
+    number = np.arange(len(rows)) - np.searchsorted(rows, np.arange(len(texts)))[rows]
+    chosen = valid[rows] if limit <= 0 else valid[rows] & (number < limit)
+    empty = np.flatnonzero(valid & (offsets[1:] == offsets[:-1]))
+    rows = np.concatenate((rows[chosen], empty))
+    order = np.argsort(rows, kind="stable")
+    rows = rows[order]
+    begins = np.concatenate((begins[chosen], offsets[empty]))[order]
+    is_last = np.append(rows[1:] != rows[:-1], True)[: len(rows)]
+    ends = np.where(is_last, offsets[1:][rows], np.append(begins[1:], 0)[: len(rows)])
+    return _lists(texts, rows, join_bytes(raw, begins, ends, pa.string()))
 
 
 @dataclass(frozen=True)

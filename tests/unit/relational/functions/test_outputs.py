@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import tracemalloc
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.errors import EvaluationError
+from pkray.errors import EvaluationError, PkrayError
 from pkray.relational import from_arrow, query
+from pkray.relational.compiled import compile_expression
+from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.outputs import ESTIMATES, MOST_OF_BATCH, row_sizes
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression
+from tests.unit.relational.expressions import fields
 
 V = from_arrow(pa.table({"n": pa.array(np.arange(3000) % 7, pa.int32()), "t": ["abc"] * 3000}))
 TOO_LARGE = (
@@ -27,6 +32,14 @@ TOO_LARGE = (
     "transform(sequence(1, 1000000), x -> repeat('a', 1000000))",
     "transform(sequence(1, 100000), x -> repeat(t, 1000))",
     "array_insert(array(1), 2000000000, 1)",
+    "split(repeat(t, 30000000), '')",
+    *(
+        pytest.param(call, marks=pytest.mark.slow)
+        for call in (
+            "split(repeat(t, 30000000), 'a|b')", "regexp_extract_all(repeat(t, 30000000), '(a)')",
+            "str_to_map(repeat(t, 30000000), 'b', 'a')",
+        )
+    ),
 )  # fmt: skip
 
 
@@ -69,6 +82,14 @@ def test_a_lambda_that_makes_too_much_at_once_is_computed_for_fewer_elements() -
     assert query(f"SELECT {call} x FROM v", v=rows).to_arrow()["x"].to_pylist() == [1]
 
 
+def test_the_characters_of_a_long_text_are_its_parts() -> None:
+    rows = from_arrow([{"t": "aé漢😀" * 100_000}, {"t": ""}, {"t": None}])
+    found = query("SELECT split(t, '') a, split(t, '', 2) b FROM v", v=rows).to_arrow().to_pylist()
+    assert found[0]["a"] == list("aé漢😀" * 100_000)
+    assert found[0]["b"] == ["a", ("aé漢😀" * 100_000)[1:]]
+    assert [row["a"] for row in found[1:]] == [[""], None]
+
+
 def test_what_is_large_on_the_way_alone_comes_out_as_one_batch() -> None:
     (batch,) = query("SELECT length(repeat(t, 100000)) x FROM v", v=V).to_batches()
     assert batch["x"].to_pylist() == [300_000] * 3000
@@ -83,6 +104,39 @@ def test_a_row_that_is_too_large_is_named_among_others() -> None:
 def test_estimates_are_of_functions() -> None:
     for name in ESTIMATES:
         assert function.is_known(name), name
+
+
+GIVEN = fields(i="INT", s="STRING", a="ARRAY<INT>", t="ARRAY<STRING>")
+SIZED = pa.RecordBatch.from_pylist(
+    [{"i": 20_000, "s": "ab,c" * 25, "a": list(range(100)), "t": ["ab"] * 100}], GIVEN.arrow
+)
+TIMES_AS_MUCH, BESIDE = 16, 4096
+"""What a function without an estimate may make of what it is given, and bytes beside that."""
+
+
+def test_functions_that_make_far_more_than_they_are_given_have_an_estimate() -> None:
+    refs = [ColumnRef(field.type, field.name) for field in GIVEN]
+    number, text, *_ = refs
+    calls = [*((each,) for each in refs), *itertools.product(refs, repeat=2)]
+    calls += [(one, each, text) for one in refs for each in (number, text)]
+    found = set()
+    for each, arguments in itertools.product(function.written(Dialect.SPARK), calls):
+        try:
+            call = function.resolve(each.name, arguments, Dialect.SPARK)
+            made = compile_expression(call, GIVEN).evaluate(SIZED)
+        except (PkrayError, pa.ArrowException):
+            continue
+        given = sum(SIZED[argument.name].nbytes for argument in arguments)
+        if made.nbytes > TIMES_AS_MUCH * given + BESIDE:
+            names = {part.function for part in _calls(call)}
+            assert not names.isdisjoint(ESTIMATES), (each.name, made.nbytes)
+            found |= names
+    assert {"repeat", "array_repeat", "space", "lpad", "rpad"} <= found
+
+
+def _calls(expression: Expression) -> list[Call]:
+    inside = [call for operand in expression.operands() for call in _calls(operand)]
+    return [expression, *inside] if isinstance(expression, Call) else inside
 
 
 @pytest.mark.parametrize(
