@@ -66,7 +66,7 @@ int: try_cast({text} AS INT)
 int: regexp_count({text}, {pattern})
 int: regexp_instr({text}, {pattern})
 int: position({text} IN {text})
-int: extract(DAY FROM {span})
+int: extract(DAY FROM {span} + INTERVAL '0' DAY)
 int: extract(MONTH FROM {months})
 int: CAST({bool} AS INT) ||| =
 double: sign({int}) ||| =

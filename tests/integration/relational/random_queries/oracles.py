@@ -6,7 +6,7 @@
 - TLP: the rows for which a condition is true, false and NULL are all rows, and so are aggregates.
 - NoREC: as many rows pass a filter as the condition, computed as a column, is true for.
 - Rows that come in two epochs make the same result.
-- DuckDB gives the same rows.
+- DuckDB gives the same rows; so does Spark, in ``tests/spark/local``, which takes it long.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ class Outcome:
 class RandomQuery:
     """The query of a seed.
 
-    Every fourth keeps to what DuckDB has too, every ninth reads many rows with little memory, every
-    seventh is kept up to date too.
+    Every second keeps to what DuckDB has too, every ninth reads many rows with little memory, every
+    second pair is kept up to date too.
     """
 
     def __init__(self, seed: int) -> None:
@@ -174,7 +174,7 @@ class RandomQuery:
         return True
 
     def _continuous(self, whole: Relation, expected: Rows) -> bool:
-        if self.seed % 7 or self.is_large:
+        if (self.seed // 2) % 2 or self.is_large:
             return False
         sources = {
             name: changelog(rows.schema, name=name)
