@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import BY_LEVEL, CODEC, FILE_PREFIX, MB, SIZE, STRING, choice, integer
+from pkray.options.values import (
+    BY_LEVEL,
+    CODEC,
+    FILE_PREFIX,
+    MB,
+    POSITIVE_SIZE,
+    SIZE,
+    STRING,
+    choice,
+    integer,
+)
 
 
 @dataclass(frozen=True)
@@ -44,7 +54,7 @@ class FileOptions:
         "Size of a Parquet row group in memory; if unset 32 MB, and at most 131072 rows.",
     )
     target_file_size: int = option(
-        "target-file-size", SIZE, 128 * MB, "Size at which a data file is cut."
+        "target-file-size", POSITIVE_SIZE, 128 * MB, "Size at which a data file is cut."
     )
     data_file_prefix: str = option(
         "data-file.prefix", FILE_PREFIX, "data-", "Start of data file names."
@@ -63,7 +73,7 @@ class FileOptions:
         "Codec of manifests.",
     )
     manifest_target_file_size: int = option(
-        "manifest.target-file-size", SIZE, 8 * MB, "Size of a merged manifest."
+        "manifest.target-file-size", POSITIVE_SIZE, 8 * MB, "Size of a merged manifest."
     )
     manifest_merge_min_count: int = option(
         "manifest.merge-min-count", integer(1), 30, "Manifests that start a merge."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import DURATION, HOUR, MB, SIZE, choice, integer
+from pkray.options.values import DURATION, HOUR, MB, POSITIVE_SIZE, SIZE, choice, integer
 
 
 @dataclass(frozen=True)
@@ -13,7 +13,7 @@ class MemoryOptions:
     """Options of what a process holds in memory, and where it puts the rest."""
 
     write_buffer_size: int = option(
-        "write-buffer-size", SIZE, 256 * MB, "Rows held in memory before a flush."
+        "write-buffer-size", POSITIVE_SIZE, 256 * MB, "Rows held in memory before a flush."
     )
     sort_spill_threshold: int | None = option(
         "sort-spill-threshold",

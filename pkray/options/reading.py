@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import BOOLEAN, DURATION, MB, SIZE, STRING, choice, integer
+from pkray.options.values import BOOLEAN, DURATION, MB, POSITIVE_SIZE, SIZE, STRING, choice, integer
 
 _SCAN_MODE = choice(
     "default",
@@ -93,7 +93,7 @@ class ReadingOptions:
         "streaming-read-overwrite", BOOLEAN, False, "Stream reads see overwrites."
     )
     split_target_size: int = option(
-        "source.split.target-size", SIZE, 128 * MB, "Size of a read split."
+        "source.split.target-size", POSITIVE_SIZE, 128 * MB, "Size of a read split."
     )
     split_open_file_cost: int = option(
         "source.split.open-file-cost", SIZE, 4 * MB, "What opening a file counts in a split."

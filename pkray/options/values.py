@@ -159,6 +159,9 @@ def size(low: str, high: str | None = None) -> Kind:
     return Kind("size", parse, f"{SIZE.allowed}{bound}")
 
 
+POSITIVE_SIZE = size("1")
+
+
 def _http_url(text: str) -> str:
     """Check that a URL is one of HTTP or HTTPS, without a user in it."""
     parts = urlsplit(text)
