@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.columns.keys import argsort, codes, dense_ranks, ranks
+from pkray.errors import UnsupportedError
 from pkray.relational.functions.aggregates.accumulator import (
     Accumulate,
     Accumulator,
@@ -20,6 +21,8 @@ from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
 Finish: TypeAlias = "Callable[[AggregateCall, np.ndarray, int, Arrays], pa.Array]"
+MOST_BYTES = (1 << 31) - 1
+"""Bytes of texts or lists that one column takes: offsets of texts and lists have 32 bits."""
 _FEW = 1 << 16
 """Rows kept before chosen rows are chosen from again: about a batch."""
 
@@ -64,6 +67,7 @@ class Chosen(Accumulator):
 
     def _gather(self, count: int) -> tuple[np.ndarray, Arrays]:
         """Make one batch of the rows kept."""
+        self._check_size()
         groups = np.concatenate(self.groups)
         columns: Arrays = [pa.concat_arrays(parts) for parts in zip(*self.columns, strict=True)]
         if self.choose is not None and len(self.groups) > 1:
@@ -71,6 +75,23 @@ class Chosen(Accumulator):
         self.groups, self.columns = [groups], [columns]
         self.rows = self.chosen = len(groups)
         return groups, columns
+
+    def _check_size(self) -> None:
+        """Refuse more texts and lists than a column takes, before they are put into one."""
+        sizes = (
+            sum(part.nbytes for part in parts)
+            for parts in zip(*self.columns, strict=True)
+            if not pa.types.is_primitive(parts[0].type)
+        )
+        size = max(sizes, default=0)
+        if size > MOST_BYTES:
+            raise UnsupportedError(
+                f"{self.call.function}({', '.join(self.call.arguments)}) keeps values of {size} "
+                f"bytes at once; at most {MOST_BYTES} fit in a column: filter rows, group by "
+                "more keys, or run on Spark",
+                function=self.call.function,
+                size=size,
+            )
 
     def finish(self, count: int) -> pa.Array:
         if not self.groups:

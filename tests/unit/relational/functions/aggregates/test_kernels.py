@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.errors import EvaluationError
+from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.functions.aggregates.kernels import accumulator, grouped_aggregate
 from pkray.relational.plan.expressions import AggregateCall, Literal, SortKey
 from pkray.schema.types import DataType
@@ -350,3 +350,14 @@ def test_variances_of_batches_are_those_of_all_values() -> None:
         part = values[start : start + 7]
         state.update(np.zeros(len(part), int), 1, [pa.array(part)])
     assert state.finish(1).to_pylist() == pytest.approx([statistics.pvariance(values)], rel=1e-12)
+
+
+@pytest.mark.parametrize("function", ["collect_list", "collect_set"])
+def test_more_texts_than_a_column_takes_are_refused(
+    function: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pkray.relational.functions.aggregates.rows.MOST_BYTES", 1000)
+    lists = call(function, "ARRAY<STRING NOT NULL> NOT NULL")
+    values = pa.array([f"{number:0100}" for number in range(20)])
+    with pytest.raises(UnsupportedError, match="at most 1000 fit in a column"):
+        grouped_aggregate(lists, np.zeros(20, np.int64), 1, [values])
