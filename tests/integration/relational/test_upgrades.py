@@ -544,3 +544,22 @@ def test_an_upgrade_of_an_earlier_query_of_the_name_is_not_carried_out(catalog, 
     assert "upgrade" not in newer.status()
     newer.upgrade(catalog.sql(TOTALS + " HAVING COUNT(*) > 1"))
     assert newer.verify().equal
+
+
+@pytest.mark.parametrize("text", [TOTALS, "SELECT k, v FROM t WHERE v > 0"])
+def test_a_column_that_a_query_does_not_read_makes_no_other_plan_of_it(catalog, put, text):
+    query = catalog.sql(text).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    catalog.load_table("default.t").alter.add_column("w", "INT")
+    assert query.upgrade(catalog.sql(text)).state == "ended"
+    assert "upgrade" not in query.status()
+    query.wait({"default.t": put({3: 3})})
+    assert query.verify().equal
+
+
+def test_a_query_of_all_columns_takes_a_new_one_by_an_upgrade(catalog, put):
+    query = catalog.sql("SELECT * FROM t").materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2})})
+    catalog.load_table("default.t").alter.add_column("w", "INT")
+    assert query.upgrade(catalog.sql("SELECT * FROM t")).state == "unaccepted"
+    assert catalog.load_table("default.r").schema.names == ("k", "v", "w")

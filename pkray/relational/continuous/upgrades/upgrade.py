@@ -19,7 +19,7 @@ from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
 from pkray.relational.continuous.upgrades.switching import check_alone, forget
-from pkray.relational.plan.plan_diff import NodeChange, PlanDiff
+from pkray.relational.plan.plan_diff import NodeChange, PlanDiff, computes_same
 
 _LOOK_SECONDS = 0.05
 
@@ -97,7 +97,8 @@ def new_identity() -> str:
 
 
 def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade | None:
-    """Ask for an upgrade; None where the query has the plan already.
+    """Ask for an upgrade; None where the query has the plan already: tables that it reads may have
+    got columns that it does not read.
 
     Args:
         proposal: the query with its newer plan, whose generation names the upgrade.
@@ -111,7 +112,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
     if there is not None and there.failure is not None and not there.is_back:
         forget(site, there)
         there = None
-    if there is not None and not there.is_back and there.new.document == proposal.document:
+    if there is not None and not there.is_back and _is_same(there.new, proposal):
         return there
     if there is not None:
         done = "not accepted yet: accept it or roll it back first"
@@ -119,7 +120,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
         raise UpgradeError(
             f"query {site.name} has an upgrade that is {said}", query=site.name, state=there.state
         )
-    if proposal.document == current.document:
+    if _is_same(current, proposal):
         return None
     found = fates(site, current, proposal)
     _check_refused(site.name, found.diff)
@@ -204,6 +205,18 @@ def accept(site: Site) -> None:
             state=there.state,
         )
     forget(site, there)
+
+
+def _is_same(one: Definition, other: Definition) -> bool:
+    """Whether plans of one version do the same, and keep what they remember for the same time."""
+    versions = {each.document.get("pkrayVersion") for each in (one, other)}
+    return (
+        len(versions) == 1
+        and one.dialect == other.dialect
+        and one.before == other.before
+        and one.ttls == other.ttls
+        and computes_same(one.document, other.document)
+    )
 
 
 def _find(site: Site, what: str) -> StoredUpgrade:
