@@ -519,6 +519,17 @@ def test_the_time_is_refused_of_rows_that_change(catalog, put):
         catalog.sql("SELECT k, current_timestamp() AS at FROM t").stream()
 
 
+def test_a_query_that_is_refused_leaves_no_table_that_was_made_for_it(catalog, put):
+    refused = catalog.sql("SELECT k, current_timestamp() AS at FROM t")
+    with pytest.raises(UnsupportedError, match="time of day"):
+        refused.materialize("default.r")
+    assert not catalog.table_exists("default.r")
+    catalog.create_table("default.r", [("k", "INT NOT NULL"), ("at", "TIMESTAMP_LTZ(6)")], ["k"])
+    with pytest.raises(UnsupportedError, match="time of day"):
+        refused.materialize("default.r")
+    assert catalog.table_exists("default.r")
+
+
 def test_another_ttl_takes_effect_when_a_query_is_started_again(catalog, put):
     times = [1000]
     relation = catalog.sql(TOTALS)

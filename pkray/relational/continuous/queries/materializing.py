@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pkray.arguments.facade import Options
-from pkray.errors import QueryError, SchemaError
+from pkray.errors import PkrayError, QueryError, SchemaError, TableExistsError
 from pkray.relational.compiling import compile_plans, session_of
 from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.options import QueryOptions
@@ -51,10 +52,16 @@ def materialize(
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
     plan, key = _keyed(relation.plan, key, given=primary_key is not None)
     full = session.full_name(tuple(name.split(".")))
-    table = _table(session.catalog, full, plan, key, options, replace=replace)
-    sink = Sink(plan, table.name, plan.fields.names)
-    compiled = compile_plans([sink], relation.dialect, session)
-    return compiled.start(full, chosen, owns=True, replace=replace)
+    is_new = _create_table(session.catalog, full, plan, key, options)
+    try:
+        table = _checked_table(session.catalog, full, plan, key, replace=replace)
+        sink = Sink(plan, table.name, plan.fields.names)
+        compiled = compile_plans([sink], relation.dialect, session)
+        return compiled.start(full, chosen, owns=True, replace=replace)
+    except PkrayError:
+        if is_new:
+            _take_back(session.catalog, full)
+        raise
 
 
 def _keyed(plan: Node, key: tuple[str, ...] | None, *, given: bool) -> tuple[Node, tuple[str, ...]]:
@@ -72,25 +79,37 @@ def _keyed(plan: Node, key: tuple[str, ...] | None, *, given: bool) -> tuple[Nod
     return keyed, (keyed.name,)
 
 
-def _table(
-    catalog: Any,
-    name: str,
-    plan: Node,
-    key: tuple[str, ...],
-    options: Options | None,
-    *,
-    replace: bool,
-) -> Table:
-    """Create the table of a result, or check the one that is there."""
+def _create_table(
+    catalog: Any, name: str, plan: Node, key: tuple[str, ...], options: Options | None
+) -> bool:
+    """Create the table of a result; false where there is one."""
+    if catalog.table_exists(name):
+        return False
     columns = [
         (each.name, each.type.with_nullable(each.type.nullable and each.name not in key))
         for each in plan.fields
     ]
-    if not catalog.table_exists(name):
-        catalog.create_table(name, columns, key, options=options, if_not_exists=True)
+    try:
+        catalog.create_table(name, columns, key, options=options)
+    except TableExistsError:
+        return False
+    return True
+
+
+def _take_back(catalog: Any, name: str) -> None:
+    """Drop the table that was made for a query that was refused, unless somebody uses it by now."""
+    with suppress(PkrayError):
+        if catalog.load_table(name).latest_snapshot() is None:
+            catalog.drop_table(name)
+
+
+def _checked_table(
+    catalog: Any, name: str, plan: Node, key: tuple[str, ...], *, replace: bool
+) -> Table:
+    """Load the table of a result, and check that it can hold that."""
     table: Table = catalog.load_table(name)
     there = [(each.name, str(each.type.with_nullable(True))) for each in table.schema.fields]
-    wanted = [(each, str(kind.with_nullable(True))) for each, kind in columns]
+    wanted = [(each.name, str(each.type.with_nullable(True))) for each in plan.fields]
     if not replace and QueryStore(catalog.store).find(name) is not None:
         return table  # the query that is there has this plan, or says how another takes over
     if there != wanted or set(table.primary_keys) != set(key):
