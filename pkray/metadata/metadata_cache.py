@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import msgspec
 
+from pkray.errors import OptionError
+from pkray.options.values import size
+
 CACHED_BYTES = 64 << 20
-"""Kept in a process: some 30,000 data files in manifests."""
+"""Kept in a process where `VARIABLE` says nothing: some 30,000 data files in manifests."""
+VARIABLE = "PKRAY_METADATA_CACHE"
+"""Of the environment: the process has one cache, whatever warehouses it opens."""
+_ALLOWED = size("64 kb")
 _SAMPLE = 8
 """Items of a list that are measured; the others are about as large."""
 
@@ -20,17 +28,21 @@ class MetadataCache:
     """Values by key; the least recently used go first, and none takes more than half. Thread-safe.
 
     Args:
-        capacity: in bytes.
+        capacity: in bytes; None: as of `cached_bytes`, once something is held.
     """
 
-    def __init__(self, capacity: int = CACHED_BYTES) -> None:
-        self._capacity = capacity
+    def __init__(self, capacity: int | None = None) -> None:
+        self._given = capacity
         self._lock = threading.Lock()
         self._held: OrderedDict[Hashable, tuple[Any, int]] = OrderedDict()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._held)
+
+    @cached_property
+    def _capacity(self) -> int:
+        return cached_bytes() if self._given is None else self._given
 
     @property
     def nbytes(self) -> int:
@@ -48,13 +60,13 @@ class MetadataCache:
 
     def put(self, key: Hashable, value: Any) -> None:
         """Hold a value in the place of the one before."""
-        size = bytes_of(value) + bytes_of(key)
+        taken = bytes_of(value) + bytes_of(key)
         with self._lock:
             self._drop(key)
-            if size > self._capacity // 2:
+            if taken > self._capacity // 2:
                 return
-            self._held[key] = value, size
-            self._bytes += size
+            self._held[key] = value, taken
+            self._bytes += taken
             while self._bytes > self._capacity:
                 self._bytes -= self._held.popitem(last=False)[1][1]
 
@@ -70,16 +82,35 @@ class MetadataCache:
             self._bytes -= held[1]
 
 
+def cached_bytes() -> int:
+    """Read how many bytes a process keeps: what the environment says, or 64 MB.
+
+    Raises:
+        OptionError: what it says is no size of at least 64 kb.
+    """
+    text = os.environ.get(VARIABLE)
+    if not text:
+        return CACHED_BYTES
+    try:
+        return int(_ALLOWED.parse(text))
+    except ValueError as error:
+        raise OptionError(
+            f"the environment variable {VARIABLE} cannot be {text!r}: give {_ALLOWED.allowed}",
+            key=VARIABLE,
+            value=text,
+        ) from error
+
+
 def bytes_of(value: Any) -> int:
     """Estimate the memory that a decoded value takes, of long lists by a sample."""
-    size = sys.getsizeof(value)
+    own = sys.getsizeof(value)
     if isinstance(value, msgspec.Struct):
-        return size + sum(bytes_of(getattr(value, name)) for name in value.__struct_fields__)
+        return own + sum(bytes_of(getattr(value, name)) for name in value.__struct_fields__)
     if isinstance(value, Mapping):
-        return size + _sampled(list(value)) + _sampled(list(value.values()))
+        return own + _sampled(list(value)) + _sampled(list(value.values()))
     if isinstance(value, tuple | list):
-        return size + _sampled(value)
-    return size
+        return own + _sampled(value)
+    return own
 
 
 def _sampled(items: Sequence[Any]) -> int:

@@ -2,9 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from pkray.errors import OptionError
 from pkray.format.snapshot import Snapshot
 from pkray.metadata import manifest_cache
-from pkray.metadata.metadata_cache import MetadataCache, bytes_of, metadata
+from pkray.metadata.metadata_cache import (
+    CACHED_BYTES,
+    VARIABLE,
+    MetadataCache,
+    bytes_of,
+    cached_bytes,
+    metadata,
+)
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.local import LocalStore
 
@@ -95,3 +103,24 @@ def test_a_manifest_that_is_deleted_is_forgotten(store):
     manifest_cache.delete(store, ["manifest/a"])
     assert held(store) == []
     assert not store.exists("manifest/a")
+
+
+@pytest.mark.parametrize(("said", "expected"), [("", CACHED_BYTES), ("256 mb", 256 << 20)])
+def test_the_environment_says_how_much_a_process_holds(monkeypatch, said, expected):
+    monkeypatch.setenv(VARIABLE, said)
+    assert cached_bytes() == expected
+
+
+def test_a_cache_holds_as_much_as_the_environment_says(monkeypatch):
+    monkeypatch.setenv(VARIABLE, "64 kb")
+    cache = MetadataCache()
+    for number in range(100):
+        cache.put(number, b"x" * 10_000)
+    assert 0 < cache.nbytes <= 64 << 10
+
+
+@pytest.mark.parametrize("said", ["much", "-1 mb", "1 kb"])
+def test_what_is_no_size_in_the_environment_is_told(monkeypatch, said):
+    monkeypatch.setenv(VARIABLE, said)
+    with pytest.raises(OptionError, match=VARIABLE):
+        cached_bytes()
