@@ -10,7 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from pkray.errors import PkrayError, UnsupportedError
-from pkray.relational.continuous.queries.backfill import Backfill, Parts
+from pkray.relational.continuous.feeds.backfill import Backfill, Parts
 from pkray.relational.plan.nodes import Node
 from pkray.relational.running import prepare
 from pkray.relational.sources.streamed import RunningFeeder

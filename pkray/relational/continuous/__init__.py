@@ -21,7 +21,8 @@
 - **Event time** (``watermarks``) is at each operator as far as the slowest source below it. It
   moves at the end of an epoch, and what waited for it comes then.
 - Several **workers** (``parallel/``) may share a run: each has all operators, and of their rows
-  those of its keys.
+  those of its keys, which they **exchange** (``exchange/``).
+- The **log** (``log/``) has the epochs and checkpoints of a query, and the rows that it left out.
 - A **query** (``queries/``) is what people hold and a warehouse keeps; a worker runs it. A stream
   gives changes to whoever asks for the next.
 """

@@ -11,6 +11,10 @@ import pyarrow as pa
 from pkray.errors import UnsupportedError
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.changes import Changes, taken_away
+from pkray.relational.continuous.exchange.peers import Peers, alone
+from pkray.relational.continuous.log import skipped_rows
+from pkray.relational.continuous.log.late_rows import LateRows, late_name, late_spec
+from pkray.relational.continuous.log.skipped_rows import SkippedRows
 from pkray.relational.continuous.operator import (
     Context,
     Epoch,
@@ -21,10 +25,6 @@ from pkray.relational.continuous.operator import (
 )
 from pkray.relational.continuous.operators.catalogue import operator_of
 from pkray.relational.continuous.operators.stateless import Watermarks
-from pkray.relational.continuous.parallel.peers import Peers, alone
-from pkray.relational.continuous.queries import skipped_rows
-from pkray.relational.continuous.queries.late_rows import LateRows, late_name, late_spec
-from pkray.relational.continuous.queries.skipped_rows import SkippedRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.continuous.unread import without_unread

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias, TypeVar
 import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.feeds.source_rows import SourceRows
+from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.functions.function import function

@@ -11,18 +11,18 @@ from typing import Any, TypeAlias
 
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.exchange.peers import alone
 from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
 from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.log.log import Checkpoint, Committed, EpochRecord, QueryLog
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.continuous.parallel.peers import alone
 from pkray.relational.continuous.parallel.plan import RunnablePlan as RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share, assignments, summed
 from pkray.relational.continuous.parallel.team import Team
-from pkray.relational.continuous.queries.log import Checkpoint, Committed, EpochRecord, QueryLog
 from pkray.relational.continuous.state.states import States
 
 OpenTeam: TypeAlias = Callable[[int, int], Team]

@@ -2,6 +2,7 @@
 
 A `Feed` gives the changes of one source, `Feeds` those of a plan, epoch by epoch. `ToldSnapshots`
 finds the snapshots of a table up to which its changelog tells everything. `SourceRows` finds rows
-of a source by key as of an epoch, `TableRows` those of a keyed table. `SourceTimes` says which
-sources are idle and which wait for slower ones.
+of a source by key as of an epoch, `TableRows` those of a keyed table. ``streams`` are fed from
+outside, and a `Backfill` has what another engine computes of the first epoch. `SourceTimes` says
+which sources are idle and which wait for slower ones.
 """

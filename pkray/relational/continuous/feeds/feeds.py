@@ -33,7 +33,7 @@ from pkray.relational.continuous.feeds.read_columns import ReadColumns
 from pkray.relational.continuous.feeds.table_changes import TableChanges
 from pkray.relational.continuous.feeds.table_shares import TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
-from pkray.relational.continuous.queries.log import WAYS_ON
+from pkray.relational.continuous.log.log import WAYS_ON
 from pkray.relational.local.catalogue import run
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes

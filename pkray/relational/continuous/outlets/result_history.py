@@ -11,7 +11,7 @@ from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.metadata.snapshot_marks import mark_of
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.relational.continuous.queries.log import Committed
+from pkray.relational.continuous.log.log import Committed
 from pkray.storage.branch_store import main_and_history
 from pkray.table.table import Table
 

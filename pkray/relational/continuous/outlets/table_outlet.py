@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pkray.errors import QueryDivergedError
 from pkray.metadata.snapshot_marks import mark_of
 from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.log.log import WAYS_ON, Committed
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import NewContent, new_content
@@ -17,7 +18,6 @@ from pkray.relational.continuous.outlets.result_history import (
     ResultHistory,
 )
 from pkray.relational.continuous.outlets.table_parts import KIND, TablePart, TableRows
-from pkray.relational.continuous.queries.log import WAYS_ON, Committed
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.plan.nodes import Sink
 from pkray.service.client.push_session import SpoolTarget

@@ -7,11 +7,11 @@
       └──────────────── Peers: changes by key, worker to worker ───────────┘
 
 Every worker has the same graph and takes the same steps (``share``). Before an operator that keeps
-rows by key, changes are **exchanged** (``peers``): each goes to the worker whose **key group**
-(``key_groups``) its key is in. A worker waits for the changes of all others, which come into its
-**mailbox**, and joins them in the order of the workers, so that an epoch that is run again gives
-the same. The first worker is in the process of the run, which is the **leader**: it writes epochs
-and checkpoints down, and commits results. The others are **members** of its **team**.
+rows by key, changes are **exchanged** (``exchange/``): each goes to the worker whose **key group**
+its key is in. A worker waits for the changes of all others, which come into its **mailbox**, and
+joins them in the order of the workers, so that an epoch that is run again gives the same. The first
+worker is in the process of the run, which is the **leader**: it writes epochs and checkpoints down,
+and commits results. The others are **members** of its **team**.
 
 Whatever fails in one worker fails the epoch in all, and the query begins anew on its checkpoint.
 """

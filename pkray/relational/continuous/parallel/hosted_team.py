@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from pkray.errors import ServiceUnavailableError
-from pkray.relational.continuous.parallel.mailbox import Letter
-from pkray.relational.continuous.parallel.peers import Send
+from pkray.relational.continuous.exchange.mailbox import Letter
+from pkray.relational.continuous.exchange.peers import Send
 from pkray.relational.continuous.parallel.team import START_SECONDS, Member, OpenShare, Team
 from pkray.service.hosted import Caller, Hosted, Hosting
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.beginnings import Beginning
-from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.plan.nodes import Node
 
 

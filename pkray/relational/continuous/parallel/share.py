@@ -10,16 +10,16 @@ import numpy as np
 
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.changes import Changes, Order, concatenated, netted, updates
+from pkray.relational.continuous.exchange.key_groups import workers_of
+from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.feeds.feeds import Feeds
-from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
+from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint, EpochRecord
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.continuous.parallel.key_groups import workers_of
-from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.plan import RunnablePlan
-from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint, EpochRecord
+from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.states import Files, States
 from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields

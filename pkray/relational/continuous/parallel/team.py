@@ -14,11 +14,11 @@ from queue import SimpleQueue
 from typing import Any, Protocol
 
 from pkray.errors import QueryFencedError, ServiceUnavailableError
+from pkray.relational.continuous.exchange.mailbox import WAIT_SECONDS, Letter, Mailbox
+from pkray.relational.continuous.exchange.peers import Peers, Send
+from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.outlets.table_parts import PartWriter, TablePart
-from pkray.relational.continuous.parallel.mailbox import WAIT_SECONDS, Letter, Mailbox
-from pkray.relational.continuous.parallel.peers import Peers, Send
 from pkray.relational.continuous.parallel.share import Assignment, Share
-from pkray.relational.continuous.queries.log import EpochRecord
 from pkray.relational.continuous.state.states import Files
 from pkray.service.protocol import PushReport
 

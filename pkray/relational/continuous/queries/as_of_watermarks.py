@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.relational.continuous.log.late_rows import ADDED, late_name
 from pkray.relational.continuous.operators.windows.event_time import tick
-from pkray.relational.continuous.queries.late_rows import ADDED, late_name
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (

@@ -9,6 +9,7 @@ from typing import Any
 
 from pkray.errors import QueryFencedError
 from pkray.relational.catalog import Catalog
+from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.parallel.hosted_team import (
     HostedMember,
     HostedQuery,
@@ -16,7 +17,6 @@ from pkray.relational.continuous.parallel.hosted_team import (
     Post,
     member_name,
 )
-from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.opening import open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery

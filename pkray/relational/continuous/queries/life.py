@@ -14,15 +14,15 @@ from collections.abc import Mapping, Sequence
 from pkray.errors import QueryDivergedError, SchemaChangedError
 from pkray.metadata.schemas import SchemaStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
-from pkray.relational.continuous.outlets.result_history import ResultHistory
-from pkray.relational.continuous.outlets.table_outlet import gone
-from pkray.relational.continuous.queries.log import (
+from pkray.relational.continuous.log.log import (
     NOTHING_YET,
     WAYS_ON,
     Checkpoint,
     EpochRecord,
     StoredLog,
 )
+from pkray.relational.continuous.outlets.result_history import ResultHistory
+from pkray.relational.continuous.outlets.table_outlet import gone
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.table import TableSource

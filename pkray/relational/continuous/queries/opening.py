@@ -11,12 +11,12 @@ from msgspec import structs
 
 from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
+from pkray.relational.continuous.log.log import Checkpoint, StoredLog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries import savepoints
 from pkray.relational.continuous.queries.failure_hooks import tell
 from pkray.relational.continuous.queries.life import check_life
-from pkray.relational.continuous.queries.log import Checkpoint, StoredLog
 from pkray.relational.continuous.queries.query_store import Failure
 from pkray.relational.continuous.queries.shares import QueryShares
 from pkray.relational.continuous.queries.stored import StoredQuery

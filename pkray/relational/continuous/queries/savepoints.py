@@ -29,6 +29,7 @@ from pkray.errors import (
 )
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.log.log import Checkpoint, Committed, StoredLog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import new_content
 from pkray.relational.continuous.outlets.result_history import (
@@ -39,7 +40,6 @@ from pkray.relational.continuous.outlets.result_history import (
 )
 from pkray.relational.continuous.outlets.table_parts import TableRows
 from pkray.relational.continuous.queries.begun import fence_others, free_others, free_own
-from pkray.relational.continuous.queries.log import Checkpoint, Committed, StoredLog
 from pkray.relational.continuous.queries.query_store import (
     Definition,
     new_incarnation,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pkray.relational.continuous.parallel.peers import Peers
+from pkray.relational.continuous.exchange.peers import Peers
+from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.parallel.plan import RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.parallel.team import Team, thread_team
-from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.state.states import States

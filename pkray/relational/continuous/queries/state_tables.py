@@ -13,16 +13,16 @@ import pyarrow as pa
 from pkray.errors import TableNotFoundError
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.catalog import Catalog
-from pkray.relational.continuous.queries.late_rows import (
+from pkray.relational.continuous.log.late_rows import (
     LATE,
     LATE_COLUMNS,
     kept_late,
     missed_windows,
     shown_late,
 )
-from pkray.relational.continuous.queries.log import NOTHING_YET, Checkpoint
+from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint
+from pkray.relational.continuous.log.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.queries.query_store import Definition, QueryStore
-from pkray.relational.continuous.queries.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation

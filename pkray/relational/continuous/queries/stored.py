@@ -10,13 +10,13 @@ from msgspec import structs
 
 from pkray.errors import PkrayError, QueryDivergedError, QueryFencedError
 from pkray.relational.catalog import Catalog
+from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import PLAN
 from pkray.relational.continuous.queries import savepoints
-from pkray.relational.continuous.queries.backfill import Backfill
 from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
 from pkray.relational.continuous.queries.life import check_life, columns_read
-from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.query_store import (
     Definition,

@@ -15,6 +15,8 @@ from pkray.closing import Closeable
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
 from pkray.relational.compiling import session_of
+from pkray.relational.continuous.feeds.streams import in_query, start_feeders, streams_in
+from pkray.relational.continuous.log.log import NoLog
 from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.outlets.outlets import (
     Encoding,
@@ -24,14 +26,12 @@ from pkray.relational.continuous.outlets.outlets import (
     QueueOutlet,
     check_encoding,
 )
-from pkray.relational.continuous.queries.log import NoLog
 from pkray.relational.continuous.queries.opening import open_run
 from pkray.relational.continuous.queries.options import IDLE_TIMEOUT, QueryOptions
 from pkray.relational.continuous.queries.pump import Pump
 from pkray.relational.continuous.queries.query import Query, start_function
 from pkray.relational.continuous.queries.query_store import FOLDER, Definition
 from pkray.relational.continuous.queries.starting import define
-from pkray.relational.continuous.queries.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize

@@ -13,10 +13,10 @@ from pkray.errors import (
     QueryFencedError,
     ServiceUnavailableError,
 )
+from pkray.relational.continuous.feeds.streams import feeding_status
 from pkray.relational.continuous.queries.query_store import failure_status
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.streams import feeding_status
 from pkray.relational.continuous.upgrades.upgrade import described
 from pkray.service.hosted import Hosted
 

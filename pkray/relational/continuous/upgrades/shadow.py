@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.outlets.gathered import Gathered
-from pkray.relational.continuous.queries.log import Checkpoint
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.shares import ROWS_BYTES
 from pkray.relational.continuous.run import Interrupted, Run, RunnablePlan, RunSettings

@@ -16,18 +16,18 @@ from pkray.errors import (
     TagNotFoundError,
 )
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.outlets.gathered import Gathered
-from pkray.relational.continuous.outlets.new_content import write_difference
-from pkray.relational.continuous.outlets.result_history import (
-    WRITERS,
-    ResultHistory,
-)
-from pkray.relational.continuous.queries.log import (
+from pkray.relational.continuous.log.log import (
     NOTHING_YET,
     Checkpoint,
     Committed,
     EpochRecord,
     StoredLog,
+)
+from pkray.relational.continuous.outlets.gathered import Gathered
+from pkray.relational.continuous.outlets.new_content import write_difference
+from pkray.relational.continuous.outlets.result_history import (
+    WRITERS,
+    ResultHistory,
 )
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk

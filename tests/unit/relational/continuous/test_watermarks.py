@@ -13,7 +13,7 @@ from pkray.errors import OptionError, UnsupportedError
 from pkray.options import TableOptions
 from pkray.relational import changelog, query
 from pkray.relational.continuous.feeds.pace import Pace, SourceTimes
-from pkray.relational.continuous.queries.log import Checkpoint, EpochRecord, NoLog
+from pkray.relational.continuous.log.log import Checkpoint, EpochRecord, NoLog
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.watermarks import next_watermarks

@@ -8,7 +8,6 @@ import pyarrow as pa
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import Codes
 from pkray.relational.continuous.changes import Changes, take
-from pkray.relational.continuous.feeds.source_rows import SourceRows
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.joins.join_sides import (
     COUNT,
@@ -19,6 +18,7 @@ from pkray.relational.continuous.operators.joins.join_sides import (
     SideSpec,
 )
 from pkray.relational.continuous.operators.stateless import NUMBER, numbered_step
+from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.nodes import Join, TemporalJoin
 from pkray.relational.plan.source_sides import SourceSide, source_sides

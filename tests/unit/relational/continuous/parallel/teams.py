@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from pkray.relational import Relation
+from pkray.relational.continuous.exchange.peers import Peers
+from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.outlets import Messages, QueueOutlet
-from pkray.relational.continuous.parallel.peers import Peers
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.parallel.team import Team, thread_team
-from pkray.relational.continuous.queries.log import StoredLog
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from pkray.errors import ServiceUnavailableError
-from pkray.relational.continuous.parallel import mailbox
+from pkray.relational.continuous.exchange import mailbox
+from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.parallel import team as team_module
 from pkray.relational.continuous.parallel.hosted_team import HostedHandle
 from pkray.relational.continuous.parallel.team import Team
-from pkray.relational.continuous.queries.log import EpochRecord
 
 
 class Cluster:

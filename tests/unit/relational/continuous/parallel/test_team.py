@@ -10,11 +10,11 @@ import pytest
 
 from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableError
 from pkray.relational import Changelog, changelog, query
+from pkray.relational.continuous.exchange.mailbox import Letter
+from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.parallel import team as team_module
-from pkray.relational.continuous.parallel.mailbox import Letter
 from pkray.relational.continuous.parallel.share import Share
 from pkray.relational.continuous.parallel.team import Member, Team
-from pkray.relational.continuous.queries.log import EpochRecord
 from tests.effort import examples
 from tests.unit.relational.continuous.histories import RandomHistory
 from tests.unit.relational.continuous.parallel.teams import Workers

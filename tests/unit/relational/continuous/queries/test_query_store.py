@@ -9,7 +9,7 @@ from msgspec import structs
 
 import pkray
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
-from pkray.relational.continuous.queries.log import Checkpoint
+from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.queries.query_store import (
     Definition,
     Failure,

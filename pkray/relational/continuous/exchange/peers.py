@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes, concatenated
-from pkray.relational.continuous.parallel.key_groups import workers_of
-from pkray.relational.continuous.parallel.mailbox import Letter, Mailbox
+from pkray.relational.continuous.exchange.key_groups import workers_of
+from pkray.relational.continuous.exchange.mailbox import Letter, Mailbox
 from pkray.relational.plan.fields import Fields
 
 Part = TypeVar("Part")

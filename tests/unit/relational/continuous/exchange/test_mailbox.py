@@ -5,8 +5,8 @@ import threading
 import pytest
 
 from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableError
-from pkray.relational.continuous.parallel import mailbox as module
-from pkray.relational.continuous.parallel.mailbox import Letter, Mailbox
+from pkray.relational.continuous.exchange import mailbox as module
+from pkray.relational.continuous.exchange.mailbox import Letter, Mailbox
 
 
 def test_letters_come_in_the_order_of_the_senders() -> None:

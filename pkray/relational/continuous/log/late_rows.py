@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.changes import Changes, netted
+from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.operator import Epoch
-from pkray.relational.continuous.queries.log import Checkpoint
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec, stored_rows
 from pkray.relational.plan.fields import Fields

@@ -25,7 +25,7 @@ from pkray.columns.batches import batch_of
 from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
-from pkray.relational.continuous.queries.streams import SILENT_MILLIS
+from pkray.relational.continuous.feeds.streams import SILENT_MILLIS
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import (
     Calc,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pkray.errors import QueryDivergedError, QueryFencedError
-from pkray.relational.continuous.queries.log import Checkpoint, EpochRecord, StoredLog
+from pkray.relational.continuous.log.log import Checkpoint, EpochRecord, StoredLog
 from pkray.storage.object_store import ObjectStore
 
 
