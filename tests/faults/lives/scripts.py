@@ -330,4 +330,23 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Wake(),
         ],
     ),
+    "a savepoint of a query that is dropped meanwhile says so": (
+        Setting(
+            Both((Plan("filter"), Plan("groups"))),
+            producers=("none", "none"),
+            shown="none",
+            spread="two",
+            form="insert",
+            checkpoint_epochs=2,
+            trigger="available_now",
+            counts=True,
+        ),
+        [
+            Write("d.a", ((5, 1, 5, 1), (1, 1, 1, 0), (2, 0, 8, 1))),
+            Begin("main", Both((Plan("filter"), Plan("groups")))),
+            Faulted(Savepoint("main", "s1"), Fault("sleep", 47)),
+            Drop("main"),
+            Wake(),
+        ],
+    ),
 }

@@ -502,8 +502,12 @@ class StoredLog(QueryLog):
             QueryExistsError: there is a savepoint of this name.
             QueryFencedError: another one is the newest by now.
         """
-        number = self._checkpoints()[-1]
-        if self._checkpoint(number) != newest:
+        number = max(self._checkpoints(), default=-1)
+        try:
+            is_newest = number >= 0 and self._checkpoint(number) == newest
+        except MissingFileError:
+            is_newest = False
+        if not is_newest:
             raise self._gone_on(name)
         named = msgspec.structs.replace(newest, held=held)
         if not self._create(_savepoint_path(name), named, by=newest.incarnation):
@@ -516,8 +520,8 @@ class StoredLog(QueryLog):
 
     def _gone_on(self, name: str) -> QueryFencedError:
         return QueryFencedError(
-            f"the query in {self._store.url!r} went on in another process while savepoint {name!r} "
-            "was made: make it again",
+            f"the query in {self._store.url!r} went on, or was dropped, in another process while "
+            f"savepoint {name!r} was made: make it again if the query is there",
             name=name,
         )
 
