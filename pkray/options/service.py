@@ -15,6 +15,6 @@ class ServiceOptions:
     service_dedicated: bool = option(
         "service.dedicated",
         BOOLEAN,
-        True,
+        False,
         "On Ray, give the table a process an owner, instead of a place in its warehouse's pool.",
     )

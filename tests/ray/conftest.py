@@ -44,12 +44,27 @@ def ray_cluster():
 
 @pytest.fixture
 def ray_catalog(ray_cluster, tmp_path):
-    runtime = {"owners": 2}  # each is a process
+    runtime = {"owners": 2, "pool_workers": 2}
     warehouse = str(tmp_path / "warehouse")
     with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
+        end_pool(catalog)
+
+
+def end_pool(catalog: pkray.Catalog) -> None:
+    """End the processes of a warehouse, which else wait a while for other tables."""
+    import ray
+
+    from pkray.service.ray.pool import pool_name
+    from pkray.storage.location import TableLocation
+
+    url = f"{catalog.warehouse}/db.db/t"
+    prefix = pool_name(TableLocation(url, "db.t", catalog.storage_options))
+    for name in sorted(ray.util.list_named_actors()):  # the keeper first: it starts the others
+        if name.startswith(prefix):
+            ray.kill(ray.get_actor(name))
 
 
 @pytest.fixture

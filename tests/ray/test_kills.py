@@ -1,4 +1,4 @@
-"""Actors killed with -9 while a writer works: nothing is lost, nothing comes twice."""
+"""Actors of one table killed with -9 while a writer works: nothing is lost or comes twice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 def shared(ray_cluster, tmp_path_factory):
     warehouse = str(tmp_path_factory.mktemp("warehouse"))
     with pkray.connect(warehouse, runtime="ray", runtime_options={"owners": 2}) as catalog:
-        yield catalog.create_table("db.t", SCHEMA, ["id"], options={"bucket": "2"})
+        options = {"bucket": "2", "service.dedicated": "true"}
+        yield catalog.create_table("db.t", SCHEMA, ["id"], options=options)
         catalog.drop_table("db.t")
 
 

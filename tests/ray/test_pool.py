@@ -14,11 +14,12 @@ import pytest
 import pkray
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
+from tests.ray.conftest import end_pool
 
 pytestmark = pytest.mark.ray
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
-OPTIONS = {"bucket": "2", "service.dedicated": "false"}
+OPTIONS = {"bucket": "2"}
 WORKERS = 2
 TABLES = 10
 PAST_LEASES = 8.0
@@ -33,6 +34,7 @@ def catalog(ray_cluster, tmp_path_factory):
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
+        end_pool(catalog)
 
 
 @pytest.fixture(scope="module")

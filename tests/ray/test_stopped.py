@@ -14,20 +14,24 @@ import pkray
 from pkray.errors import ServiceUnavailableError
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
+from tests.ray.conftest import end_pool
 
 pytestmark = pytest.mark.ray
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
-@pytest.fixture(scope="module")
-def shared(ray_cluster, tmp_path_factory):
+@pytest.fixture(scope="module", params=["pooled", "dedicated"])
+def shared(request, ray_cluster, tmp_path_factory):
     """A table of two owners, whose callers do not wait long."""
-    options = {"owners": 2, "call_timeout": 2, "lookup_timeout": 1}
+    options = {"owners": 2, "pool_workers": 2, "call_timeout": 2, "lookup_timeout": 1}
     warehouse = tmp_path_factory.mktemp("warehouse")
     with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
-        yield catalog.create_table("db.t", SCHEMA, ["id"], options={"bucket": "2"})
+        dedicated = str(request.param == "dedicated").lower()
+        of_table = {"bucket": "2", "service.dedicated": dedicated}
+        yield catalog.create_table("db.t", SCHEMA, ["id"], options=of_table)
         catalog.drop_table("db.t")
+        end_pool(catalog)
 
 
 @pytest.fixture

@@ -35,6 +35,9 @@ def content(table) -> dict:
     return dict(rows_of(table.to_arrow(), ["id"]))
 
 
+DEDICATED = {"service.dedicated": "true"}
+
+
 def create(catalog, **options: str):
     named = {key.replace("_", "-"): value for key, value in options.items()}
     return catalog.create_table("db.t", SCHEMA, ["id"], options=named)
@@ -155,7 +158,7 @@ def test_a_branch_has_owners_of_its_own(ray_catalog):
 
 
 def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(ray_catalog):
-    table = create(ray_catalog, bucket="2")
+    table = create(ray_catalog, bucket="2", **DEDICATED)
     commit(table, 1, rows(range(10), 1))
     before = actors()
     with pkray.connect(ray_catalog.warehouse, runtime="ray") as other:
@@ -176,7 +179,7 @@ def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, 
     runtime = {"owners": 1, "local_directory": tmp_path / "local"}
     with pkray.connect(tmp_path / "wh", runtime="ray", runtime_options=runtime) as catalog:
         before = actors()
-        old = create(catalog)
+        old = create(catalog, **DEDICATED)
         commit(old, 1, rows(range(100), 1))
         left = folders()
         assert len(left) == 1
@@ -185,7 +188,9 @@ def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, 
         for name in sorted(actors() - before):  # as a cluster that is stopped does
             ray.kill(ray.get_actor(name, "pkray"))
         process.wait(30)
-        commit(catalog.create_table("db.u", SCHEMA, ["id"]), 1, rows(range(1), 1))
+        commit(
+            catalog.create_table("db.u", SCHEMA, ["id"], options=DEDICATED), 1, rows(range(1), 1)
+        )
         assert len(folders()) == 1
         assert not folders() & left
         catalog.drop_table("db.u")
@@ -196,7 +201,7 @@ def test_a_new_coordinator_goes_by_the_owners_that_live(ray_catalog, ray_cluster
 
     from pkray.service.ray.actors import NAMESPACE, coordinator_name
 
-    table = create(ray_catalog, bucket="8")
+    table = create(ray_catalog, bucket="8", **DEDICATED)
     commit(table, 1, rows(range(100), 1))
     ray.kill(ray.get_actor(coordinator_name(table.location), NAMESPACE), no_restart=True)
     warehouse = str(table.location.url).rsplit("/db.db", 1)[0]

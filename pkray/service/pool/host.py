@@ -89,7 +89,7 @@ class HostedPart:
     def holds_nothing(self) -> bool:
         """Whether it was long not called, and nothing is lost if it is closed."""
         made = self._made
-        if made is None or self._calls or self._clock() - self._used < _IDLE_SECONDS:
+        if self._calls or self._clock() - self._used < _IDLE_SECONDS:
             return False
         if not isinstance(made, BucketOwner):
             return True

@@ -6,9 +6,10 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Generic, ParamSpec, Protocol, TypeVar
 
-from pkray.errors import ServiceUnavailableError
+from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
 from pkray.service.handle import Method, Pending, persist
 from pkray.service.pool.calls import KeeperClient
@@ -193,7 +194,8 @@ class PlacedHandle:
         """
         with self._lock:
             if self._place is None:
-                self._look()
+                with suppress(StorageError):  # it hides no table that is gone
+                    self._look()
                 given = self._pool.keeper.locate.once(self._table, self._index)
                 self._place = self._at(given)
             return self._place

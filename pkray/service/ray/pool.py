@@ -45,7 +45,7 @@ from pkray.storage.secrets import reveal
 
 _KEEP_UP_SECONDS = 2.0
 """How often the keeper looks for workers that are dead for good, and for new nodes."""
-_EMPTY_SECONDS = 60.0
+_EMPTY_SECONDS = 30.0
 """After which a pool without tables ends."""
 _OVERTAKEN_SECONDS = 5.0
 """How long a call waits for one that its caller made before it, and that may be lost."""

@@ -202,6 +202,7 @@ class RayRuntime:
                 service.writers.stop()
             ray.shutdown()
         self._services.clear()
+        self._pools.clear()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
         limits, look = self._limits, TableIdentity.at(location).check_same_table

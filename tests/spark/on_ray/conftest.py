@@ -6,6 +6,7 @@ import pytest
 
 import pkray
 import pkray.spark
+from tests.ray.conftest import end_pool
 from tests.spark.jvm import CONFIGS
 
 
@@ -18,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="package")
 def spark(tmp_path_factory):
-    runtime = {"owners": 2}
+    runtime = {"owners": 2, "pool_workers": 2}
     warehouse = str(tmp_path_factory.mktemp("cluster"))
     with pkray.connect(warehouse, runtime="ray", runtime_options=runtime):
         yield pkray.spark.session("pkray-tests", ray=True, configs=CONFIGS)
@@ -27,9 +28,10 @@ def spark(tmp_path_factory):
 
 @pytest.fixture
 def catalog(spark, tmp_path):
-    runtime = {"owners": 2}
+    runtime = {"owners": 2, "pool_workers": 2}
     warehouse = str(tmp_path / "warehouse")
     with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
+        end_pool(catalog)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -11,8 +10,6 @@ from pathlib import Path
 
 import psutil
 from pyspark import cloudpickle
-
-from pkray.service.ray.actors import NAMESPACE, coordinator_name, owner_name
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # executors cannot import tests
 
@@ -77,19 +74,14 @@ def expected(spark):
 
 
 def kill_owners(table) -> None:
-    """kill -9 every owner that holds rows of the table."""
-    import ray
-
-    for index in range(2):
-        actor = ray.get_actor(owner_name(table.location, index), NAMESPACE)
-        kill(ray.get(actor.stats.remote()).pid)
+    """kill -9 every process that owns buckets of the table."""
+    for pid in {int(str(owner["pid"])) for owner in table.service_stats()["owners"]}:
+        kill(pid)
 
 
 def kill_coordinator(table) -> None:
-    import ray
-
-    actor = ray.get_actor(coordinator_name(table.location), NAMESPACE)
-    kill(ray.get(actor.__ray_call__.remote(lambda self: os.getpid())))
+    (coordinator,) = table.service_stats()["coordinator"]
+    kill(int(str(coordinator["pid"])))
 
 
 def kill(pid: int) -> None:
