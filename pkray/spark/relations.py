@@ -163,7 +163,8 @@ def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
         count = sum(batch.num_rows for batch in batches)
         return session.range(count).select()
     exchanged = exchange_schema(rows.schema)
-    return session.createDataFrame(rows.cast(exchanged), schema=spark_schema(rows.schema))
+    given = rows.cast(exchanged) if batches else exchanged.empty_table()  # Spark takes a chunk
+    return session.createDataFrame(given, schema=spark_schema(rows.schema))
 
 
 def _rows_of_table(

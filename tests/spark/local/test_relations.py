@@ -73,6 +73,12 @@ def test_a_query_of_tpch_gives_the_answer(spark, number: int, tpch: Tpch, tpch_c
     assert differences(result, tpch.answer(number)) == []
 
 
+def test_no_rows_of_any_type_are_given_to_spark(spark) -> None:
+    types = [pa.timestamp("us"), pa.list_(pa.string()), pa.struct([("a", pa.timestamp("us"))])]
+    rows = pa.schema([(f"c{place}", kind) for place, kind in enumerate(types)]).empty_table()
+    assert pkray.relational.from_arrow(rows).to_spark(spark).count() == 0
+
+
 def test_a_dataframe_is_a_relation(spark) -> None:
     frame = spark.createDataFrame([(1, "a"), (2, None)], "n INT, s STRING")
     relation = pkray.spark.relation(frame).filter("n > 1")
