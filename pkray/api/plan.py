@@ -13,7 +13,7 @@ from pkray import json_files
 from pkray.api.query import Query, held
 from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError
-from pkray.relational import running
+from pkray.relational import outcome, running
 from pkray.relational.catalog import Catalog
 from pkray.relational.compiling import Compiled, compile_inserts
 from pkray.relational.continuous.queries.options import QueryOptions
@@ -206,4 +206,5 @@ def load_plan(session: QuerySession, path: str | os.PathLike[str]) -> Plan:
 def _rows(plan: Node, session: QuerySession | None) -> pa.Table:
     memory = session.memory if session else None
     found = running.run(running.pinned(plan), memory=memory)
-    return pa.Table.from_batches(found, plan.fields.arrow)
+    shown = outcome.shown(found, plan.fields)
+    return pa.Table.from_batches(shown, outcome.arrow_schema(plan.fields))

@@ -13,7 +13,7 @@ from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_cla
 from pkray.arguments.whole_number import whole_number
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.extras import require_extra
-from pkray.relational import running
+from pkray.relational import outcome, running
 from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling, syntax
 from pkray.relational.api.column import Column, conditional, expression, listed, ordering
 from pkray.relational.api.composing import Side, Writer, opened, passed_on
@@ -101,7 +101,7 @@ class Relation(Queried):
     @property
     def schema(self) -> pa.Schema:
         """Give the columns as Arrow has them."""
-        return self.fields.arrow
+        return outcome.arrow_schema(self.fields)
 
     # What it is
 
@@ -160,14 +160,16 @@ class Relation(Queried):
         """
         if engine == "spark":
             pinned = running.pinned(self._content_plan, snapshot, tag, timestamp)
-            return spark_engine().to_batches(running.prepare(pinned))
+            found = spark_engine().to_batches(running.prepare(pinned))
+            return outcome.shown(found, self.fields)
         session = self.names.session
         if memory is not None:
             memory = whole_number("memory", memory, 1, "a number of bytes")
         elif session is not None:
             memory = session.memory
         bound = running.pinned(self._content_plan, snapshot, tag, timestamp)
-        return running.run(bound, memory=memory, cancellation=cancellation)
+        found = running.run(bound, memory=memory, cancellation=cancellation)
+        return outcome.shown(found, self.fields)
 
     def to_arrow(
         self,

@@ -17,7 +17,7 @@ from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Scan, Sink
-from pkray.relational.plan.physical import tells_twice, to_physical
+from pkray.relational.plan.physical import check_kept, tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import QuerySession
@@ -115,7 +115,13 @@ def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: D
 def compile_plans(
     plans: Sequence[Node], dialect: Dialect, session: QuerySession | None
 ) -> Compiled:
-    """Compile bound plans; what is equal in several of them is in it once."""
+    """Compile bound plans; what is equal in several of them is in it once.
+
+    Raises:
+        UnsupportedError: a column is an INTERVAL, which neither state nor tables hold.
+    """
+    for plan in plans:
+        check_kept(plan)
     optimized = [_settled(with_total_rows(optimize(plan), dialect), session) for plan in plans]
     before = [_needs_before(plan, session) for plan in optimized]
     options = session.options if session else {}

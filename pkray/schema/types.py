@@ -66,6 +66,9 @@ class DataType:
         precision: digits of DECIMAL (1..38); fraction digits of TIME and TIMESTAMP (0..9).
         scale: digits of DECIMAL after the point (0..precision).
 
+        span: what a BIGINT counts that is an INTERVAL inside a query, such as ``DAY TO SECOND``
+            (microseconds) or ``YEAR TO MONTH`` (months); no column of a table has one.
+
     Attributes:
         levels: types in each other below it: 0 of a scalar, 1 of ARRAY<INT>.
 
@@ -82,6 +85,7 @@ class DataType:
     key: DataType | None = None
     value: DataType | None = None
     fields: tuple[DataField, ...] | None = None
+    span: str | None = None
     levels: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -148,6 +152,12 @@ class DataType:
 
     def to_json(self) -> str | dict[str, Any]:
         """Write it as Paimon's schema files do: text, or an object for ARRAY, MAP and ROW."""
+        if self.span:
+            raise UnsupportedError(
+                f"{self} is the type of no column of a table: CAST it to STRING, or to BIGINT "
+                "for its seconds",
+                type=str(self),
+            )
         if not self.is_nested:
             return str(self)
         json: dict[str, Any] = {"type": self.root + self._null_suffix}
@@ -172,6 +182,8 @@ class DataType:
         return "" if self.nullable else " NOT NULL"
 
     def _sql(self) -> str:
+        if self.span:
+            return f"INTERVAL {self.span}"
         if self.root == "DECIMAL":
             return f"DECIMAL({self.precision}, {self.scale})"
         if self.root in DEFAULT_LENGTH:

@@ -8,6 +8,7 @@ from decimal import Context, Decimal, InvalidOperation
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import spans
 from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataField, DataType
 
@@ -232,6 +233,8 @@ def wider(left: DataType, right: DataType, dialect: Dialect) -> DataType | None:
 
 
 def _wider(left: DataType, right: DataType, dialect: Dialect) -> DataType | None:
+    if left.span or right.span:
+        return spans.wider(left, right)
     if left.root in NUMBERS and right.root in NUMBERS:
         return _wider_number(left, right, dialect)
     if left.root in STRINGS or right.root in STRINGS:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from pkray.errors import QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import absent
+from pkray.relational.functions import absent, spans
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
@@ -48,6 +48,7 @@ FAMILIES = (
     "time.arithmetic",
     "time.clock",
     "time.intervals",
+    "time.interval_texts",
     "time.truncation",
     "time.formats",
     "time.epoch",
@@ -278,6 +279,7 @@ def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> E
         raise QueryError(f"no function is called {name!r}{hint}", function=name)
     resolver = _WRITTEN[name.lower()].resolve
     assert resolver is not None
+    spans.check_taken(name, arguments)
     try:
         return resolver(arguments, dialect)
     except SchemaError as error:  # of a type that is too deep

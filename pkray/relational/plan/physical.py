@@ -56,6 +56,21 @@ def tells_twice(options: Mapping[str, str]) -> bool:
     return options.get(_DUPLICATES, "false").lower() == "true"
 
 
+def check_kept(plan: Node) -> None:
+    """Check that state, and what a continuous query gives, can hold each column of a plan.
+
+    Raises:
+        UnsupportedError: a column is an INTERVAL.
+    """
+    for column in (each for node in plan.walk() for each in node.fields):
+        if column.type.span:
+            raise UnsupportedError(
+                f"{column.name} is {column.type}, which no state and no table of a continuous "
+                "query holds: use it inside an expression, CAST it to STRING, or to BIGINT for "
+                "its seconds"
+            )
+
+
 def to_physical(
     plan: Node, *, before: bool, by_key: bool = False, duplicates: bool = False
 ) -> Node:

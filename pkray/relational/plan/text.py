@@ -17,6 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from pkray.errors import PkrayError, QueryError
+from pkray.relational.functions import spans
 from pkray.relational.functions.function import is_known
 from pkray.relational.plan.expressions import (
     Call,
@@ -509,6 +510,8 @@ class _Reader:
         """Read a type: a name, what is in its brackets, and NOT NULL."""
         start = self.peek().start
         root = self.take().text.upper()
+        if root == "INTERVAL":
+            return self._span()
         opening, closing = ("<", ">") if root in ("ARRAY", "MAP", "ROW") else ("(", ")")
         if self.peek().text == opening:
             self._skip(opening, closing)
@@ -518,6 +521,17 @@ class _Reader:
             return DataType.parse(self.text[start : self.place])
         except PkrayError as error:
             raise self.error(str(error), start) from None
+
+    def _span(self) -> DataType:
+        fields = [self.take().text.upper()]
+        while self.accept("TO"):
+            fields.append(self.take().text.upper())
+        if len(fields) > 2 or any(each not in spans.FIELDS for each in fields):
+            raise self.error(f"INTERVAL {' TO '.join(fields)} is no type")
+        nullable = not self.accept("NOT")
+        if not nullable:
+            self.expect("NULL")
+        return spans.typed(fields, nullable=nullable)
 
     def _skip(self, opening: str, closing: str) -> None:
         depth = 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.relational import outcome
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.sources.rows import as_table, conformed, fields_of
@@ -28,8 +30,11 @@ class ArrowSource(Source):
     """
 
     def __init__(self, name: str, data: object) -> None:
-        rows = as_table(data)
-        self._fields = fields_of(rows.schema)
+        rows, spans = outcome.taken(as_table(data))
+        read = fields_of(rows.schema)
+        self._fields = Fields(
+            tuple(replace(each, type=spans.get(each.name, each.type)) for each in read)
+        )
         self.rows = conformed(rows, self._fields)
         self.name = name
         self.primary_key: tuple[str, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkray.errors import UnsupportedError
 from pkray.relational.plan.fields import Field
 from pkray.relational.plan.nodes import Node
 from pkray.relational.spark_sql import groups, joins, rows, windows
@@ -18,6 +19,12 @@ class SparkSql(Writer):
 
     def query(self, plan: Node) -> str:
         """Write a plan as one query whose columns have exactly the plan's types."""
+        for each in plan.fields:
+            if each.type.span:
+                raise UnsupportedError(
+                    f"{each.name} is {each.type}, which is not read from Spark: CAST it to STRING, "
+                    'or run it with engine="local"'
+                )
         last = self.name(plan)
         columns = ", ".join(_as_declared(each) for each in plan.fields)
         order = last_sort(plan)

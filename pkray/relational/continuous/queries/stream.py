@@ -37,7 +37,7 @@ from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.nodes import Node
-from pkray.relational.plan.physical import tells_twice, to_physical
+from pkray.relational.plan.physical import check_kept, tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.sources.streamed import Feeding, StreamedSource
@@ -291,6 +291,7 @@ def _physical(relation: BoundQuery, encoding: Encoding) -> Node:
     before = encoding != "upsert"
     twice = tells_twice(_options(relation))
     plan = with_total_rows(optimize(relation.plan), relation.dialect)
+    check_kept(plan)
     root = to_physical(plan, before=before, by_key=not before, duplicates=twice)
     check_encoding(root, encoding)
     return root

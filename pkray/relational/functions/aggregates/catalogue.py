@@ -10,6 +10,7 @@ import difflib
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import spans
 from pkray.relational.functions.aggregates import (
     counts,
     ends,
@@ -77,8 +78,12 @@ def resolve_aggregate(
     """
     if not is_aggregate(name, dialect):
         raise _unknown("aggregate", name, AGGREGATES, dialect)
+    spans.check_taken(name, (*arguments, *within_group), aggregate=True)
     call = Written(name.lower(), arguments, dialect, distinct, within_group)
-    return AGGREGATES[name.lower()].resolve(call)
+    resolved = AGGREGATES[name.lower()].resolve(call)
+    if name.lower() == "sum" and arguments and arguments[0].type.span:
+        return resolved._replace(type=arguments[0].type.with_nullable(True))
+    return resolved
 
 
 def resolve_window(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> Resolved:
@@ -89,6 +94,7 @@ def resolve_window(name: str, arguments: tuple[Expression, ...], dialect: Dialec
     """
     if not is_window(name):
         raise _unknown("window function", name, WINDOWS, dialect)
+    spans.check_taken(name, arguments, aggregate=True)
     return WINDOWS[name.lower()].resolve(Written(name.lower(), arguments, dialect))
 
 

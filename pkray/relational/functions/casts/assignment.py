@@ -24,7 +24,7 @@ def assigned(value: Expression, kind: DataType, target: str) -> Expression:
     source = value.type
     if source.with_nullable(True) == kind.with_nullable(True):
         return value
-    if not can_cast(source, kind) or not _is_assignable(source.root, kind.root):
+    if source.span or not can_cast(source, kind) or not _is_assignable(source.root, kind.root):
         raise QueryError(
             f"column {target!r} is {kind.with_nullable(True)}: it does not take "
             f"{source.with_nullable(True)}; write a CAST",

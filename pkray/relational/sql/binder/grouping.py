@@ -36,6 +36,7 @@ from pkray.relational.sql.binder.grouping_sets import Groups
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.expressions.intervals import of_value
 from pkray.relational.sql.places import position
 from pkray.schema.types import DataType
 
@@ -113,6 +114,7 @@ class Grouping:
         self._written: dict[exp.Expr, str] = {}
         self._calls: list[tuple[str, AggregateCall]] = []
         self._columns: dict[int, str] = {}
+        self._averages: dict[int, tuple[str, str]] = {}
         self._set_keys: list[str] = []
         self._id: str | None = None
         self.groups = Groups()
@@ -145,7 +147,11 @@ class Grouping:
         }
         self._shapes = {type(_bare(each)) for each in groups.keys}
         for call in calls:
-            self._columns[id(call.whole)] = self._call(call)
+            average = self._average(call)
+            if average is None:
+                self._columns[id(call.whole)] = self._call(call)
+            else:
+                self._averages[id(call.whole)] = average
         if not groups.keys and not self._calls:
             self._calls.append((rows.fresh("s"), AggregateCall("count", (), BIGINT)))
         extra = self._expand(names)
@@ -174,17 +180,40 @@ class Grouping:
 
     # Aggregates
 
+    def _average(self, call: Written) -> tuple[str, str] | None:
+        """Add the sum and the count of INTERVALs whose average is asked for; None for others."""
+        if call.name.lower() not in ("avg", "mean") or len(call.arguments) != 1:
+            return None
+        if self.queries.names.udf(call.name) is not None:
+            return None
+        arguments = self._arguments(call)
+        if not arguments[0].type.span:
+            return None
+        condition = self._condition(call)
+        columns = tuple(self.below.rows.compute(arguments, "a"))
+        kind = arguments[0].type.with_nullable(True)
+        total = AggregateCall("sum", columns, kind, call.distinct, condition)
+        count = AggregateCall("count", columns, BIGINT, call.distinct, condition)
+        return self._added(total), self._added(count)
+
+    def _condition(self, call: Written) -> str | None:
+        if call.filter is None:
+            return None
+        self._check_plain(call.filter)
+        bound = self._settle_below(self._binder.condition(call.filter))
+        (condition,) = self.below.rows.compute([bound], "a")
+        return condition
+
     def _call(self, call: Written) -> str:
-        condition = None
-        if call.filter is not None:
-            self._check_plain(call.filter)
-            bound = self._settle_below(self._binder.condition(call.filter))
-            (condition,) = self.below.rows.compute([bound], "a")
+        condition = self._condition(call)
         udf = self.queries.names.udf(call.name)
         if udf is not None and str(udf.kind) == "aggregate":
             made = self._of_udf(call, udf, condition)
         else:
             made = self._of_function(call, condition)
+        return self._added(made)
+
+    def _added(self, made: AggregateCall) -> str:
         for name, known in self._calls:
             if known == made:
                 return name
@@ -302,6 +331,10 @@ class Grouping:
         name = self._columns.get(id(node))
         if name is not None:
             return self.rows.ref(name)
+        average = self._averages.get(id(node))
+        if average is not None:
+            total, count = (self.rows.ref(each) for each in average)
+            return of_value(total).divided(count, self.queries.dialect).value()
         if isinstance(node, exp.Anonymous) and node.name.lower() in ("grouping", "grouping_id"):
             return self._grouping(node)
         if type(node) in self._shapes and not isinstance(node, exp.Column):

@@ -206,6 +206,11 @@ class OverBinder:
                 return resolve_window(name, arguments, dialect), None
             if call.ignore_nulls and name.lower() in IGNORING:
                 arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
+            if name.lower() in ("avg", "mean") and arguments and arguments[0].type.span:
+                raise UnsupportedError(
+                    f"{name} of an INTERVAL with OVER is not offered: divide sum(…) OVER by "
+                    "count(…) OVER"
+                )
             return resolve_aggregate(name, arguments, dialect), None
         except (QueryError, UnsupportedError) as error:
             if "line" in error.values:

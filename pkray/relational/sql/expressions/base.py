@@ -14,7 +14,7 @@ from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, cast_to, is_untyped_null
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.sql.dialects import PkraySpark
-from pkray.relational.sql.expressions.intervals import Interval
+from pkray.relational.sql.expressions.intervals import Interval, of_value
 from pkray.relational.sql.names import Names
 from pkray.schema.types import STRINGS, DataType
 
@@ -73,16 +73,12 @@ class BaseBinder(ABC):
             QueryError: with line and column; UnsupportedError: for what pkray does not have.
         """
         bound = self.operand(node)
-        if isinstance(bound, Interval):
-            raise self.at(
-                QueryError(
-                    "an INTERVAL can only be added to, or taken from, a date or timestamp, and "
-                    "compared: for a column write extract(DAY FROM …), CAST(… AS STRING), or "
-                    "datediff(…)"
-                ),
-                node,
-            )
-        return bound
+        if not isinstance(bound, Interval):
+            return bound
+        try:
+            return bound.value()
+        except UnsupportedError as error:
+            raise self.at(error, node) from None
 
     def condition(self, node: exp.Expr) -> Expression:
         """Bind a BOOLEAN, as WHERE, ON and HAVING want it."""
@@ -95,7 +91,8 @@ class BaseBinder(ABC):
         self._depth += 1
         try:
             found = self._hook(node) if self._hook else None
-            return self._plain(node) if found is None else found
+            made = self._plain(node) if found is None else found
+            return of_value(made) if made.type.span else made
         except (QueryError, UnsupportedError) as error:
             raise self.at(error, node) from None
         finally:

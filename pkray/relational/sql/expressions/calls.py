@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import spans
 from pkray.relational.functions.aggregates.catalogue import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
@@ -65,6 +66,7 @@ def call(
             bound.extend(_argument(binder, name, argument))
     udf = binder.names.udf(name)
     if udf is not None:
+        spans.check_taken(f"the function {name}", bound)
         called: Expression = udf.call(tuple(bound))
         return called
     if is_aggregate(name, binder.dialect) or is_window(name):

@@ -12,7 +12,7 @@ from pkray.relational.functions.conditional import case_of
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
-from pkray.relational.sql.expressions.intervals import Interval
+from pkray.relational.sql.expressions.intervals import Interval, fields_of
 from pkray.relational.sql.expressions.operators import binary
 from pkray.relational.sql.expressions.types import type_of
 
@@ -48,6 +48,10 @@ def _if(binder: BaseBinder, node: exp.Expr) -> Expression:
 
 def _cast(binder: BaseBinder, node: exp.Expr) -> Expression:
     to = node.args["to"]
+    is_try = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
+    if isinstance(to, exp.DataType) and isinstance(to.this, exp.Interval):
+        unit = exp.Interval(this=exp.Literal.string("1"), unit=to.this.args["unit"])
+        return interval_values.cast_from(binder.operand(node.this), fields_of(unit), is_try=is_try)
     if isinstance(to, exp.Interval) or not isinstance(to, exp.DataType):
         raise UnsupportedError(f"a cast to {excerpt(to)} is not supported")
     target = type_of(to, binder.dialect)
@@ -57,7 +61,6 @@ def _cast(binder: BaseBinder, node: exp.Expr) -> Expression:
         if isinstance(span, Interval)
         else span
     )
-    is_try = isinstance(node, exp.TryCast) and bool(node.args.get("safe"))
     made = cast(value, target, binder.dialect, is_try=is_try)
     if node.meta.get("constant") and isinstance(value, Literal):
         _check_constant(made, value.value)

@@ -151,6 +151,44 @@ def cast_to(span: Interval, target: DataType, dialect: Dialect) -> Expression:
     )
 
 
+def cast_from(value: Expression, fields: tuple[str, ...], *, is_try: bool) -> Interval:
+    """Cast to an interval: text, another interval, whose smaller fields are cut off, or a number of
+    the last field.
+
+    Raises:
+        UnsupportedError: there is no such cast.
+    """
+    if not fields:
+        raise UnsupportedError(
+            "a cast to INTERVAL needs its fields: write INTERVAL DAY TO SECOND or YEAR TO MONTH"
+        )
+    if coercion.is_untyped_null(value):
+        return of_length(Literal(BIGINT, None), *fields)
+    if isinstance(value, Interval):
+        if not spanned(value, of_length(_whole(0), *fields)):
+            raise UnsupportedError(
+                "an INTERVAL of months and one of days are not cast to each other"
+            )
+        size = _SIZES[fields[-1]]
+        length = coercion.cast_to(value.length, BIGINT)
+        whole = _call("multiply", _call("div", length, _whole(size)), _whole(size))
+        return of_length(length if size == 1 else whole, *fields)
+    if value.type.root in STRINGS:
+        name = "try_interval_of_text" if is_try else "interval_of_text"
+        text = coercion.cast_to(value, DataType("STRING"))
+        unit = text_literal(" TO ".join(dict.fromkeys(fields)))
+        return of_length(typed_call(name, text, unit), *fields)
+    if value.type.root in INTEGERS:
+        number = coercion.cast_to(value, BIGINT)
+        return of_length(_call("multiply", number, _whole(_SIZES[fields[-1]])), *fields)
+    if value.type.root == "DECIMAL" and fields[-1] == "SECOND":
+        exact = coercion.cast_to(value, _EXACT)
+        return of_length(_call("multiply", exact, _whole(10**6)), *fields)
+    raise UnsupportedError(
+        f"{value.type} is not cast to an INTERVAL: cast text, or a whole number of its last field"
+    )
+
+
 def written(span: Interval) -> Expression:
     """Write an interval as Spark does: ``INTERVAL '1 02:03:04.5' DAY TO SECOND``."""
     if not span.fields:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
+from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
+from pkray.relational.functions import function, spans
 from pkray.relational.functions.coercion import (
     BIGINT,
     DOUBLE,
@@ -21,7 +21,7 @@ from pkray.relational.functions.coercion import (
     any_nullable,
     cast_to,
 )
-from pkray.relational.plan.expressions import Call, Expression, Literal
+from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 DAY = 86_400_000_000
@@ -66,6 +66,24 @@ class Interval(Expression):
     def length(self) -> Expression:
         """Give the months, or the microseconds, that it is alone of."""
         return self.months if self.is_months else self.micros
+
+    def value(self) -> Expression:
+        """Give it as the value of a column.
+
+        Raises:
+            UnsupportedError: it may have months and days.
+        """
+        if not self.fields:
+            raise UnsupportedError(
+                "an INTERVAL of months and days is the value of no column: write one of years "
+                "and months and one of days and hours, or add it to a time"
+            )
+        length, ends = self.length, YEAR_MONTH if self.is_months else DAY_SECOND
+        places = [ends.index(each) for each in self.fields]
+        kind = spans.typed((ends[min(places)], ends[max(places)]), nullable=True)
+        while isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
+            return length.operand
+        return cast_to(cast_to(length, BIGINT), kind)
 
     def __post_init__(self) -> None:
         parts = ((self.months, _MOST_MONTHS, "months"), (self.micros, _MOST_MICROS, "microseconds"))
@@ -201,6 +219,13 @@ def of_length(length: Expression, *fields: str) -> Interval:
     if none.is_months:
         return replace(none, months=cast_to(length, INT))
     return replace(none, micros=cast_to(length, BIGINT))
+
+
+def of_value(value: Expression) -> Interval:
+    """Take the value of a column as an interval."""
+    number = INT if spans.is_months(value.type) else BIGINT
+    plain = Cast(number.with_nullable(value.type.nullable), value)
+    return of_length(plain, *spans.fields_of(value.type))
 
 
 def fields_of(node: exp.Interval) -> tuple[str, ...]:

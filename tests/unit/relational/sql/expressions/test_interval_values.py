@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pkray.errors import EvaluationError, PkrayError
-from pkray.relational import query
 from tests.unit.relational.expressions import type_of, value, values
 
 
@@ -135,9 +134,9 @@ def test_differences_of_columns_are_compared_and_added() -> None:
         ("extract(MONTH FROM interval '1' day)", PkrayError, "its fields are DAY, HOUR"),
         ("date'2020-01-31' + make_interval(0, 1, 0, 1, 1)", EvaluationError, "hours to a date"),
         ("interval '1' day % 2", PkrayError, "mod of an INTERVAL"),
-        ("make_dt_interval(2147483647)", PkrayError, "write extract"),
+        ("make_dt_interval(2147483647)", EvaluationError, "overflow"),
         ("CAST(make_dt_interval(2147483647) AS STRING)", EvaluationError, "overflow"),
-        ("round(interval '1' day)", PkrayError, "an INTERVAL can only"),
+        ("round(interval '1' day)", PkrayError, "round takes no INTERVAL DAY: write extract"),
     ],
 )  # fmt: skip
 def test_what_intervals_do_not_do_is_refused(
@@ -145,8 +144,3 @@ def test_what_intervals_do_not_do_is_refused(
 ) -> None:
     with pytest.raises(error, match=message):
         value(text)
-
-
-def test_an_interval_is_no_column() -> None:
-    with pytest.raises(PkrayError, match=r"for a column write extract\(DAY FROM"):
-        query("SELECT date'2020-03-01' - date'2020-02-01' AS v").to_arrow()
