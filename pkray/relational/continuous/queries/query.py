@@ -177,7 +177,7 @@ class Query:
         self._place(catalog.session.options)
         if savepoint is not None:
             self._send_back(savepoint)
-        start(StoredQuery.read(catalog, self.name), on_failure=on_failure)
+        start(self._watched.current, on_failure=on_failure)
         return self
 
     def _send_back(self, savepoint: str) -> None:
