@@ -60,7 +60,7 @@ def materialize(
         return compiled.start(full, chosen, owns=True, replace=replace)
     except PkrayError:
         if is_new:
-            _take_back(session.catalog, full)
+            _drop_unused(session.catalog, full)
         raise
 
 
@@ -96,7 +96,7 @@ def _create_table(
     return True
 
 
-def _take_back(catalog: Any, name: str) -> None:
+def _drop_unused(catalog: Any, name: str) -> None:
     """Drop the table that was made for a query that was refused, unless somebody uses it by now."""
     with suppress(PkrayError):
         if catalog.load_table(name).latest_snapshot() is None:
