@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from pkray.arguments.whole_number import checked_number, whole_number
 from pkray.errors import OptionError
 from pkray.options import DYNAMIC
+from pkray.options.values import size
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.table_service import TableService
 from pkray.storage.location import TableLocation
@@ -57,6 +59,27 @@ def checked_owners(owners: object, name: str = "owners") -> int | None:
         OptionError: it is no whole number of at least 1, nor None.
     """
     return None if owners is None else whole_number(name, owners, 1)
+
+
+_MEMORY = size("64 mb")
+
+
+def checked_memory(given: object) -> int | None:
+    """Check what a user gave as the memory of a worker, as ``2 gb`` or in bytes.
+
+    Raises:
+        OptionError: it is no size of at least 64 MB, nor None.
+    """
+    if given is None:
+        return None
+    with suppress(ValueError):
+        if isinstance(given, str | int) and not isinstance(given, bool):
+            return int(_MEMORY.parse(str(given)))
+    raise OptionError(
+        f"worker_memory cannot be {given!r}: give {_MEMORY.allowed}",
+        key="worker_memory",
+        value=given,
+    )
 
 
 def checked_directory(directory: object) -> str | None:

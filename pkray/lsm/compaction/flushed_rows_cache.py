@@ -26,6 +26,11 @@ class FlushedRowsCache:
         self._lock = threading.Lock()
 
     @property
+    def held_bytes(self) -> int:
+        """The bytes that the files' rows take."""
+        return self._bytes
+
+    @property
     def free_bytes(self) -> int:
         """The bytes that one more file may take: others make room for it."""
         return self._limit - self._in_use()

@@ -29,6 +29,7 @@ from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
 from pkray.service.owner.copy_eviction import CopyEviction
 from pkray.service.owner.lookups import OwnerLookups
+from pkray.service.owner.memory import Memory, OwnMemory
 from pkray.service.owner.preparation import CommitPreparation
 from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.sessions import OwnerSessions
@@ -68,6 +69,7 @@ class BucketOwner:
         clock: epoch milliseconds.
         executor: runs compactions; by default threads of its own.
         peers: all owners of the table, where tasks may stage rows here.
+        memory: says what it may use; by default what the table's options give.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class BucketOwner:
         clock: Callable[[], int],
         executor: Executor | None = None,
         peers: Callable[[], Sequence[OwnerClient]] | None = None,
+        memory: Memory | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
@@ -91,8 +94,9 @@ class BucketOwner:
             in_background=True,
         )
         self._idle_copies = CopyEviction(self._cache, schema.core.lookup_cache_file_retention)
+        memory, wanted = memory or OwnMemory(), schema.core.write_buffer_size
         self._flushed_rows = FlushedRowsCache(
-            schema.core.write_buffer_size, lambda: self._sessions.memory_bytes
+            wanted, lambda: self._sessions.memory_bytes + wanted - memory.for_flushed(wanted)
         )
         committed = self._committed = CommittedFiles(
             store, schema, SnapshotStore(store), self._owns, self._files_gone, identity
@@ -102,7 +106,7 @@ class BucketOwner:
         spill = f"{settings.local_directory}/spill"
         buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)
         self._dynamic = DynamicBuckets(store, self._schema, settings, clock, peers)
-        sessions = self._sessions = OwnerSessions(buckets, self._schema, settings, clock)
+        sessions = self._sessions = OwnerSessions(buckets, self._schema, settings, clock, memory)
         self._leases = Leases(settings.lease_millis, clock)
         seconds = beat_seconds(settings.lease_millis)
         self._sweeper = Pulse(self.drop_abandoned, seconds, f"pkray-leases-{settings.index}")
@@ -128,6 +132,15 @@ class BucketOwner:
         self._lookups = OwnerLookups(
             store, self._schema, committed, views, buckets, sessions, self._refresher
         )
+
+    @property
+    def memory_bytes(self) -> int:
+        """What rows take that are not committed, and those that are kept for compactions."""
+        return self._sessions.memory_bytes + self._flushed_rows.held_bytes
+
+    def trim_memory(self) -> None:
+        """Let rows go that are kept for compactions, where memory is wanted for others."""
+        self._flushed_rows.trim()
 
     def ping(self) -> None:
         """Answer."""

@@ -32,10 +32,12 @@ class OwnerSession:
     Args:
         buckets: opens their writers.
         staging: where attempts of tasks wait.
-        memory_limit: bytes of rows kept in memory over all buckets.
+        memory_limit: says how many bytes of rows are kept in memory now, over all buckets.
     """
 
-    def __init__(self, buckets: OwnedBuckets, staging: StagingArea, memory_limit: int) -> None:
+    def __init__(
+        self, buckets: OwnedBuckets, staging: StagingArea, memory_limit: Callable[[], int]
+    ) -> None:
         self._buckets = buckets
         self._lock = threading.RLock()
         self._ended = False
@@ -293,8 +295,8 @@ class OwnerSession:
 
     def _bound_memory(self) -> None:
         held = {bucket: writer.memory_bytes for bucket, writer in self.writers.items()}
-        total = sum(held.values())
-        while total > self._memory_limit:
+        total, limit = sum(held.values()), self._memory_limit()
+        while total > limit:
             largest = max(held, key=held.__getitem__)
             total -= held.pop(largest)
             self.writers[largest].flush()

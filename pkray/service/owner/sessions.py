@@ -10,6 +10,7 @@ from contextlib import suppress
 from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.owner.buckets import OwnedBuckets
+from pkray.service.owner.memory import Memory
 from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner_settings import OwnerSettings
@@ -28,6 +29,7 @@ class OwnerSessions:
         buckets: opens their writers.
         settings: the owner's.
         clock: epoch milliseconds.
+        memory: that rows may take.
 
     Attributes:
         lock: held for moments: rows are written, compacted and looked up without it.
@@ -39,7 +41,9 @@ class OwnerSessions:
         schema: SchemaCache,
         settings: OwnerSettings,
         clock: Callable[[], int],
+        memory: Memory,
     ) -> None:
+        self._memory = memory
         self.lock = threading.RLock()
         self._buckets = buckets
         self._schema = schema
@@ -181,7 +185,8 @@ class OwnerSessions:
         self._schema.refresh()
         directory = f"{self._staging}/{session_id.generation}-{session_id.epoch}"
         staging = StagingArea(directory, self._settings.staging_memory)
-        return OwnerSession(self._buckets, staging, self._schema.current.core.write_buffer_size)
+        wanted = self._schema.current.core.write_buffer_size
+        return OwnerSession(self._buckets, staging, lambda: self._memory.for_rows(wanted))
 
     def _fence(self, session_id: SessionId) -> None:
         session_id.check_not_fenced(self.newest_generation(session_id.user))

@@ -86,14 +86,19 @@ class HostedPart:
             self._used = self._clock()
             self._calls -= 1
 
+    @property
+    def owner(self) -> BucketOwner | None:
+        """The owner, if it is one and was made."""
+        return self._made if isinstance(self._made, BucketOwner) else None
+
     def holds_nothing(self) -> bool:
         """Whether it was long not called, and nothing is lost if it is closed."""
-        made = self._made
+        owner = self.owner
         if self._calls or self._clock() - self._used < _IDLE_SECONDS:
             return False
-        if not isinstance(made, BucketOwner):
+        if owner is None:
             return True
-        stats = made.stats()
+        stats = owner.stats()
         return not (stats.sessions or stats.compaction.running)
 
     def close(self) -> None:
@@ -150,12 +155,14 @@ class PartHost:
         self._pulse.start()
 
     def beat(self) -> bool:
-        """Renew the lease, and close parts that hold nothing; done every second."""
+        """Renew the lease, close parts that hold nothing, and trim others; done every second."""
         self._lease.renew()
         for held in list(self._parts.values()):
             with suppress(PkrayError):
                 if held.holds_nothing():
                     self._drop(held)
+                elif held.owner is not None:
+                    held.owner.trim_memory()
         return True
 
     def call(
@@ -202,6 +209,11 @@ class PartHost:
         if held is not None and held.number <= number:
             self._forget(held)
             held.close()
+
+    def owners(self) -> dict[int, BucketOwner]:
+        """Return the owners that are open, by the numbers of their parts."""
+        parts = list(self._parts.values())
+        return {each.number: each.owner for each in parts if each.owner is not None}
 
     def has(self, part: Part) -> bool:
         return part in self._parts

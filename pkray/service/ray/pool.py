@@ -32,6 +32,7 @@ from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.host import HostedPart, PartHost, Target
 from pkray.service.pool.in_order import InOrder, Ticket
 from pkray.service.pool.lease import awake_and_asleep
+from pkray.service.pool.memory import WorkerMemory
 from pkray.service.pool.parts import COORDINATOR, Assignment, HostedTable, Part, WorkerProcess
 from pkray.service.pool.shared_executor import SharedExecutor
 from pkray.service.progress import CallProgress
@@ -54,6 +55,8 @@ _COMPACTIONS = 2
 _DERIVATIONS = 50_000
 """Rounds of a hash in the name of a pool: names are public, and a short secret could be guessed."""
 _DROP_SECONDS = 30.0
+_LEAST_MEMORY = 64 << 20
+"""In which a worker can work at all."""
 
 
 def pool_name(location: TableLocation) -> str:
@@ -76,6 +79,7 @@ class PoolSettings:
         name: what the names of its actors begin with.
         workers: processes; None: one a processor of the cluster, on the processor's node.
         worker_cpus: processors Ray reserves for each.
+        worker_memory: bytes of rows that a worker holds; None: its share of half of its node's.
         local_directory: the nodes' folder for spooled rows and lookup caches.
         limits: of calls to the pool.
     """
@@ -83,6 +87,7 @@ class PoolSettings:
     name: str
     workers: int | None
     worker_cpus: float
+    worker_memory: int | None
     local_directory: str | None
     limits: CallLimits
 
@@ -260,6 +265,7 @@ class _Worker:
         self._pool = Pool(pool)
         self._threads = ThreadPoolExecutor(_COMPACTIONS, "pkray-compaction")
         self._host = PartHost(number, process, self._pool.keeper, self._make, lambda: os._exit(1))
+        self._memory = WorkerMemory(pool.worker_memory or _memory_of_node(), self._host.owners)
         self._calls: dict[Part, _PartCalls] = {}
         Job(self._host.beat).start()
         self._host.start()
@@ -339,7 +345,8 @@ class _Worker:
             return [*others[:index], itself[0], *others[index + 1 :]]
 
         threads = SharedExecutor(self._threads)
-        return BucketOwner(table.location, settings, now_millis, threads, peers)
+        memory = self._memory.share(held.number)
+        return BucketOwner(table.location, settings, now_millis, threads, peers, memory)
 
     def _handles(self, table: HostedTable) -> list[PlacedHandle]:
         return [PlacedHandle(self._pool, table, index) for index in range(table.owners)]
@@ -356,6 +363,16 @@ class _Worker:
         made = Coordinator.of_table(table.location, owners, tenure)
         made.watch()  # the one before may have left compactions uncommitted
         return made
+
+
+def _memory_of_node() -> int:
+    """A worker's share of half of what Ray takes the node's memory for."""
+    nodes: Any = ray.nodes  # it has no types
+    itself = ray.get_runtime_context().get_node_id()
+    here: Any = [each["Resources"] for each in nodes() if each["NodeID"] == itself]
+    resources = here[0] if here else {}
+    share = float(resources.get("memory", 0)) / 2 / max(1.0, float(resources.get("CPU", 1)))
+    return max(_LEAST_MEMORY, int(share))
 
 
 def _worker_actor() -> Any:

@@ -46,7 +46,13 @@ from pkray.service.ray.hosted import RemoteHosted, Silence
 from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool, PoolSettings, pool_name
 from pkray.service.ray.workers import Workers
-from pkray.service.runtime import checked_directory, checked_lease, checked_owners, default_owners
+from pkray.service.runtime import (
+    checked_directory,
+    checked_lease,
+    checked_memory,
+    checked_owners,
+    default_owners,
+)
 from pkray.storage.location import TableLocation
 
 _FETCH_SECONDS = 60.0
@@ -67,6 +73,8 @@ class RayRuntime:
         owner_cpus: processors Ray reserves for each process of owners. Default 0.
         pool_workers: processes that share the tables of a warehouse, for warehouses whose pool is
             not running yet; default one a processor of the cluster.
+        worker_memory: that rows may take in each of these processes, over all tables, as ``2 gb``;
+            default its share of half of the node's memory.
         local_directory: the nodes' folder for spooled rows and lookup caches.
         writer_lease: seconds for which `latest` lookups see rows of a writer whose process is
             gone, for tables whose service is not running yet. Default 30.
@@ -85,6 +93,7 @@ class RayRuntime:
         owners: int | None = None,
         owner_cpus: float = 0,
         pool_workers: int | None = None,
+        worker_memory: str | int | None = None,
         local_directory: str | os.PathLike[str] | None = None,
         writer_lease: float = LEASE_MILLIS / 1000,
         call_timeout: float = DEFAULT_LIMITS.call_seconds,
@@ -95,6 +104,7 @@ class RayRuntime:
         self._owners = checked_owners(owners)
         self._owner_cpus = checked_number("owner_cpus", owner_cpus, 0, "processors")
         self._workers = checked_owners(pool_workers, "pool_workers")
+        self._worker_memory = checked_memory(worker_memory)
         self._pools: dict[str, Pool] = {}
         self._local = checked_directory(local_directory)
         self._lease_millis = checked_lease(writer_lease)
@@ -152,6 +162,7 @@ class RayRuntime:
             "owners": self._owners,
             "owner_cpus": self._owner_cpus,
             "pool_workers": self._workers,
+            "worker_memory": self._worker_memory,
             "local_directory": self._local,
             "writer_lease": self._lease_millis / 1000,
             "call_timeout": self._limits.call_seconds,
@@ -242,7 +253,14 @@ class RayRuntime:
     def _pool(self, name: str) -> Pool:
         if name not in self._pools:
             self._pools[name] = Pool(
-                PoolSettings(name, self._workers, self._owner_cpus, self._local, self._limits)
+                PoolSettings(
+                    name,
+                    self._workers,
+                    self._owner_cpus,
+                    self._worker_memory,
+                    self._local,
+                    self._limits,
+                )
             )
         return self._pools[name]
 
