@@ -39,6 +39,13 @@ NESTED = ("ARRAY", "MAP", "ROW")
 
 DEFAULT_LENGTH = dict.fromkeys(("CHAR", "VARCHAR", "BINARY", "VARBINARY"), 1)
 DEFAULT_PRECISION = {"TIME": 0, "TIMESTAMP": 6, "TIMESTAMP_LTZ": 6, "DECIMAL": 10}
+SPANS = tuple(
+    " TO ".join(dict.fromkeys((first, last)))
+    for order in (("YEAR", "MONTH"), ("DAY", "HOUR", "MINUTE", "SECOND"))
+    for place, first in enumerate(order)
+    for last in order[place:]
+)
+"""The fields of INTERVALs, as SQL has them."""
 _UNBOUNDED = {"VARCHAR": "STRING", "VARBINARY": "BYTES"}
 ROOTS = (*SCALARS, *NESTED)
 TYPE_METADATA = b"paimon.type"
@@ -105,6 +112,8 @@ class DataType:
         object.__setattr__(self, "levels", max((1 + part.levels for part in self.parts), default=0))
         if self.levels > MAX_LEVELS:
             raise _too_deep()
+        if self.span is not None and (self.root != "BIGINT" or self.span not in SPANS):
+            raise SchemaError(f"{self.root} is no INTERVAL {self.span!r}: leave span out")
         if self.root in DEFAULT_LENGTH:
             self._default("length", DEFAULT_LENGTH[self.root])
             self._check("length", 1, MAX_LENGTH)

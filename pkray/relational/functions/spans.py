@@ -15,7 +15,6 @@ from pkray.schema.types import DataType
 
 YEAR_MONTH = ("YEAR", "MONTH")
 DAY_SECOND = ("DAY", "HOUR", "MINUTE", "SECOND")
-FIELDS = (*YEAR_MONTH, *DAY_SECOND)
 _TAKING = {
     *("coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least"),
     *("equal", "not_equal", "not_distinct", "less", "less_equal", "greater", "greater_equal"),

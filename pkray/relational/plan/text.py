@@ -32,7 +32,7 @@ from pkray.relational.plan.expressions import (
     UdfCall,
 )
 from pkray.relational.plan.fields import Field, Fields
-from pkray.schema.types import DataType
+from pkray.schema.types import SPANS, DataType
 
 FindUdf = Callable[[str], Any]
 """Finds a user's function by its name; None where there is none."""
@@ -526,7 +526,7 @@ class _Reader:
         fields = [self.take().text.upper()]
         while self.accept("TO"):
             fields.append(self.take().text.upper())
-        if len(fields) > 2 or any(each not in spans.FIELDS for each in fields):
+        if " TO ".join(fields) not in SPANS:
             raise self.error(f"INTERVAL {' TO '.join(fields)} is no type")
         nullable = not self.accept("NOT")
         if not nullable:

@@ -8,9 +8,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.errors import EvaluationError, InputError, PkrayError, UnsupportedError
+from pkray.errors import EvaluationError, InputError, PkrayError, SchemaError, UnsupportedError
 from pkray.relational import Relation, from_arrow, query
 from pkray.relational.plan.text import from_text, to_text
+from pkray.schema.types import DataType
 
 DAY, HOUR = timedelta(days=1), timedelta(hours=1)
 ROWS = from_arrow(
@@ -209,3 +210,9 @@ def test_the_type_is_written_and_read_with_plans() -> None:
     node = query("SELECT i, CAST(NULL AS INTERVAL DAY TO SECOND) AS x FROM t", t=SPANS).plan
     for _, value in node.columns:  # type: ignore[attr-defined]
         assert from_text(to_text(value), node.inputs[0].fields) == value
+
+
+@pytest.mark.parametrize(("root", "span"), [("INT", "DAY"), ("BIGINT", "SECOND TO DAY")])
+def test_a_type_has_the_fields_of_an_interval_or_none(root: str, span: str) -> None:
+    with pytest.raises(SchemaError, match="is no INTERVAL"):
+        DataType(root, span=span)
