@@ -15,7 +15,7 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational import from_arrow, query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import absent, function
-from pkray.relational.functions.aggregates import aggregate
+from pkray.relational.functions.aggregates import catalogue
 
 SPARK_FUNCTIONS = (Path(__file__).parent / "spark_functions.txt").read_text().split()
 FLINK_FUNCTIONS = (Path(__file__).parent / "flink_functions.txt").read_text().split()
@@ -63,8 +63,8 @@ SYNTAX = {
 
 
 def is_known(name: str) -> bool:
-    here = function.is_function(name, Dialect.SPARK) or aggregate.is_window(name)
-    return here or aggregate.is_aggregate(name, Dialect.SPARK)
+    here = function.is_function(name, Dialect.SPARK) or catalogue.is_window(name)
+    return here or catalogue.is_aggregate(name, Dialect.SPARK)
 
 
 def test_every_function_of_sparks_is_here_or_is_refused_with_a_reason() -> None:
@@ -77,8 +77,8 @@ def test_every_function_of_sparks_is_here_or_is_refused_with_a_reason() -> None:
 
 
 def is_known_in_flink(name: str) -> bool:
-    here = function.is_function(name, Dialect.FLINK) or aggregate.is_window(name)
-    return here or aggregate.is_aggregate(name, Dialect.FLINK)
+    here = function.is_function(name, Dialect.FLINK) or catalogue.is_window(name)
+    return here or catalogue.is_aggregate(name, Dialect.FLINK)
 
 
 def test_every_function_of_flinks_is_here_or_is_refused_with_a_reason() -> None:
