@@ -13,7 +13,7 @@ from pkray.errors import PkrayError
 from pkray.relational import from_arrow, query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
-from pkray.relational.functions.aggregates import aggregate
+from pkray.relational.functions.aggregates import catalogue
 
 VALUES = {
     "i": pa.array([1, None, -3], pa.int32()),
@@ -47,7 +47,7 @@ def names() -> list[str]:
 
 
 def aggregate_names() -> set[str]:
-    return {each.name for dialect in Dialect for each in aggregate.written_aggregates(dialect)}
+    return {each.name for dialect in Dialect for each in catalogue.written_aggregates(dialect)}
 
 
 def calls(name: str, most: int, seed: int) -> Iterator[str]:
