@@ -152,3 +152,28 @@ def test_a_join_reads_a_column_that_was_just_added(catalog, put):
     found = catalog.load_table("default.r").to_arrow().select(["k", "v", "more"]).to_pylist()
     assert sorted(tuple(row.values()) for row in found) == [(1, 2, 5), (2, 1, 6)]
     assert query.verify().equal
+
+
+@pytest.mark.parametrize("change", ["replaced", "renamed"])
+def test_rows_that_are_looked_up_in_a_source_have_their_columns_by_identity(catalog, put, change):
+    before = put({"k": 1, "side": 7, "v": 1}, {"k": 2, "side": 8, "v": 2})
+    catalog.create_table(
+        "default.b", [("k", "INT")], ["k"], options={"changelog-producer": "lookup"}
+    )
+    alter = catalog.load_table("default.t").alter
+    if change == "renamed":
+        alter.rename_column("v", "w")
+    else:
+        alter.drop_column("v")
+        alter.add_column("w", "INT")
+        alter.drop_column("side")
+        alter.add_column("side", "INT")
+    text = "SELECT b.k, t.w, t.side FROM b LEFT JOIN t ON b.k = t.k"
+    query = catalog.sql(text).materialize("default.r")
+    query.wait({"default.t": before})
+    written = catalog.load_table("default.b").upsert([{"k": 1}, {"k": 3}])
+    query.wait({"default.b": written.id})
+    first = (1, 1, 7) if change == "renamed" else (1, None, None)
+    found = catalog.load_table("default.r").to_arrow().select(["k", "w", "side"]).to_pylist()
+    assert Counter(tuple(row.values()) for row in found) == Counter([first, (3, None, None)])
+    assert query.verify().equal

@@ -22,7 +22,7 @@ class TableRows(SourceRows):
         self._source = source
         self._table = source.original
         self._bounds = (-1, 0)
-        self._columns: dict[int, tuple[str, ...]] = {}
+        self._names: dict[int, dict[str, str]] = {}
 
     def move(self, bounds: tuple[int, int]) -> None:
         """Go on to an epoch.
@@ -31,7 +31,7 @@ class TableRows(SourceRows):
             bounds: the snapshots after which and up to which it reads.
         """
         self._bounds = bounds
-        self._columns = {at: self._columns[at] for at in bounds if at in self._columns}
+        self._names = {at: self._names[at] for at in bounds if at in self._names}
 
     @property
     def begins(self) -> bool:
@@ -45,30 +45,31 @@ class TableRows(SourceRows):
         if snapshot <= 0 or not keys.num_rows:
             empty = [pa.array([], field.type) for field in fields.arrow]
             return np.zeros(0, np.int64), batch_of(empty, fields.arrow, 0)
-        there_then = self._columns_at(snapshot)
-        wanted = [each for each in dict.fromkeys([*columns, *names]) if each in there_then]
-        found = self._look_up(keys, wanted, snapshot)
-        asked = encoded(keys.columns)
+        then = self._names_at(snapshot)
+        wanted = [each for each in dict.fromkeys([*columns, *names]) if each in then]
+        asked = keys.rename_columns([then.get(each, each) for each in names])
+        found = self._look_up(asked, [then[each] for each in wanted], snapshot)
+        found = found.rename_columns(wanted)
         types = [keys.schema.field(name).type for name in names]
         there = encoded(
-            [whole(found.column(n)).cast(kind) for n, kind in zip(names, types, strict=True)],
+            [_column(found, n, kind).cast(kind) for n, kind in zip(names, types, strict=True)],
             found.num_rows,
         )
-        positions = pc.fill_null(pc.index_in(there, value_set=asked), -1).to_numpy()
+        positions = pc.fill_null(pc.index_in(there, value_set=encoded(keys.columns)), -1).to_numpy()
         order = np.argsort(positions, kind="stable")
         order = order[np.count_nonzero(positions < 0) :]
         rows = found.take(pa.array(order))
-        kept = [
-            whole(rows.column(each.name))
-            if each.name in there_then
-            else pa.nulls(len(order), each.type)
-            for each in fields.arrow
-        ]
+        kept = [_column(rows, each.name, each.type) for each in fields.arrow]
         return positions[order].astype(np.int64), batch_of(kept, fields.arrow, len(order))
 
     def _look_up(self, keys: pa.RecordBatch, columns: Sequence[str], snapshot: int) -> pa.Table:
-        """Find the rows of keys, each once; where keys move, those of other partitions too."""
-        key = self._source.primary_key
+        """Find the rows of keys, each once; where keys move, those of other partitions too.
+
+        Args:
+            keys, columns: by their names at the snapshot.
+        """
+        then = self._names_at(snapshot)
+        key = [then[each] for each in self._source.primary_key]
         is_whole = set(keys.schema.names) >= set(key)
         if is_whole and keys.num_columns > len(key):
             first = codes([keys.column(name) for name in key], keys.num_rows).first_rows()
@@ -76,8 +77,21 @@ class TableRows(SourceRows):
         look_up = self._table.lookup if is_whole else self._table.lookup_prefix
         return look_up(keys, columns=columns, visibility="committed", snapshot_id=snapshot)
 
-    def _columns_at(self, snapshot: int) -> tuple[str, ...]:
-        """List the columns that the table had: those that came later are NULL."""
-        if snapshot not in self._columns:
-            self._columns[snapshot] = self._table.at(snapshot_id=snapshot).schema.names
-        return self._columns[snapshot]
+    def _names_at(self, snapshot: int) -> dict[str, str]:
+        """Name columns as they were called, by their names now: those that came later are left
+        out, also where one that is gone had the name.
+        """
+        if snapshot not in self._names:
+            then = {
+                each.id: each.name for each in self._table.at(snapshot_id=snapshot).schema.fields
+            }
+            now = self._source.schema.fields
+            self._names[snapshot] = {each.name: then[each.id] for each in now if each.id in then}
+        return self._names[snapshot]
+
+
+def _column(rows: pa.Table, name: str, kind: pa.DataType) -> pa.Array:
+    """Take a column; NULLs where there is none."""
+    if name in rows.column_names:
+        return whole(rows.column(name))
+    return pa.nulls(rows.num_rows, kind)
