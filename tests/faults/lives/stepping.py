@@ -77,11 +77,10 @@ class Turn:
         return self.is_waiting and not self._permits
 
     def standing(self) -> Any:
-        """Tell whether it moved: how far it is."""
-        status = self.worker._status
-        return status["epoch"], dict(status["sources"]), self.worker._state, len(self._steps)
-
-    _steps: tuple[()] = ()
+        """Tell whether it moved: how far it is, and in which run."""
+        status, run = self.worker._status, self.worker._run
+        name = run.name if run is not None else ""
+        return status["epoch"], dict(status["sources"]), self.worker._state, name
 
 
 def settle(machine: Machine) -> None:

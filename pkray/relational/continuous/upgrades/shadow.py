@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.outlets.gathered import Gathered
+from pkray.relational.continuous.queries.life import check_columns
 from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.shares import ROWS_BYTES
 from pkray.relational.continuous.run import Interrupted, Run, RunnablePlan, RunSettings
@@ -59,12 +60,20 @@ def _key(site: Site, root: Node) -> tuple[str, ...]:
 
 
 def open_shadow(site: Site, upgrade: StoredUpgrade, settings: RunSettings) -> Run:
-    """Open the run of the newer plan on its newest checkpoint, or at the beginning."""
+    """Open the run of the newer plan on its newest checkpoint, or at the beginning.
+
+    Raises:
+        SchemaChangedError: of a way back: a column that its states are of was dropped, and another
+            added under its name.
+    """
     definition, log = upgrade.new, site.log(upgrade)
-    if upgrade.is_back and log.newest_checkpoint() is None:
-        _begin_as_before(site, upgrade)
+    roots = site.roots(definition)
+    if upgrade.is_back:
+        check_columns(roots, definition.columns)
+        if log.newest_checkpoint() is None:
+            _begin_as_before(site, upgrade)
     plan = RunnablePlan(
-        site.roots(definition), definition.before, NEVER, definition.ttls, definition.digest
+        roots, definition.before, NEVER, definition.ttls, definition.digest
     )
     results = open_results(site, upgrade)
     try:

@@ -15,6 +15,7 @@ from pkray.errors import (
     UpgradeError,
     UpgradeRefusedError,
 )
+from pkray.relational.continuous.queries.life import check_columns
 from pkray.relational.continuous.queries.query_store import Definition
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
@@ -157,6 +158,8 @@ def ask_back(site: Site) -> StoredUpgrade | None:
 
     Raises:
         UpgradeError: there is no upgrade.
+        SchemaChangedError: a column that the states of the older plan are of was dropped, and
+            another added under its name.
     """
     there = _find(site, "to roll back")
     if there.is_back and there.failure is None:
@@ -168,6 +171,7 @@ def ask_back(site: Site) -> StoredUpgrade | None:
         site.cancel()
         return there
     back = _way_back(there)
+    check_columns(site.roots(back.new), back.new.columns)
     check_alone(site, back)
     site.forget_cancelling()
     site.write(back)
