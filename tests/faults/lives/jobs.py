@@ -131,6 +131,7 @@ class Sleeper:
         jobs: those that ran on it.
         pending: the call in the middle of which it fell asleep.
         called: the query of that call.
+        plan: that the call begins, whatever is there.
         overtaken: names of those with which others went on.
     """
 
@@ -139,4 +140,5 @@ class Sleeper:
     pending: Outcome | None
     what: str
     called: Job | None = None
+    plan: AnyPlan | None = None
     overtaken: set[str] = field(default_factory=set)

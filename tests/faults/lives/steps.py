@@ -197,7 +197,11 @@ class Begin(Step):
 
         if is_new:
             job.former, job.plan, job.clears = before, plan, self.replace
-        if not life.control(job, f"begin {job.query}", begin, refuses=refuses):
+        begun = life.control(job, f"begin {job.query}", begin, refuses=refuses)
+        for sleeper in life.sleepers:
+            if sleeper.machine is machine and sleeper.called is job and self.replace:
+                sleeper.plan = plan
+        if not begun:
             job.plan, job.former = before, None
             return
         if refuses and is_there and not is_new:
@@ -615,6 +619,10 @@ class Wake(Step):
         for job in jobs:
             starts = sleeper.called is job or job.query in opening
             self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
+        called = sleeper.called
+        if called is not None and sleeper.plan is not None and called.machine is machine:
+            called.former, called.plan, called.clears = called.plan, sleeper.plan, True
+            called.excuses, called.savepoints, called.older = set(), {}, None
         if not any(job.machine is machine for job in life.jobs.values()):
             life.zombies.append(machine)
 
