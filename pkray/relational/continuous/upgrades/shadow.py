@@ -72,9 +72,7 @@ def open_shadow(site: Site, upgrade: StoredUpgrade, settings: RunSettings) -> Ru
         check_columns(roots, definition.columns)
         if log.newest_checkpoint() is None:
             _begin_as_before(site, upgrade)
-    plan = RunnablePlan(
-        roots, definition.before, NEVER, definition.ttls, definition.digest
-    )
+    plan = RunnablePlan(roots, definition.before, NEVER, definition.ttls, definition.digest)
     results = open_results(site, upgrade)
     try:
         return Run(plan, results.outlets, log, results.states, settings)
