@@ -11,7 +11,8 @@ from pkray.relational.continuous import graph
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.local import engine
 from pkray.relational.plan.changelog_modes import ChangelogMode
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.sources.table import TableSource
 from pkray.schema.row_kind import DELETE, INSERT, SHORT, UPDATE_AFTER, UPDATE_BEFORE
 
 
@@ -40,11 +41,18 @@ def check_changes(node: Node, mode: ChangelogMode, changes: Changes) -> None:
     known = {INSERT}
     if "U" in mode.kinds:
         known |= {UPDATE_BEFORE, UPDATE_AFTER}
-    if "D" in mode.kinds:
+    if "D" in mode.kinds or _loses_rows(node):
         known.add(DELETE)
     other = set(np.unique(kinds).tolist()) - known
     names = [SHORT[each] if each in range(len(SHORT)) else str(each) for each in other]
     assert not other, f"{said} are {names} in mode {mode}"
+
+
+def _loses_rows(node: Node) -> bool:
+    """Whether it reads a table of first rows: those who drop some of them say so to who reads."""
+    sources = (each.source for each in node.walk() if isinstance(each, Scan))
+    tables = (each.schema for each in sources if isinstance(each, TableSource))
+    return any(each.core.merge_engine == "first-row" for each in tables)
 
 
 def _has_null(field: pa.Field, column: Any) -> bool:

@@ -61,11 +61,9 @@ def check_name(name: str) -> None:
         raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
 
 
-def held_by(definition: Definition, name: str) -> str:
-    """Name the tags and consumers of a savepoint."""
-    if not definition.incarnation:
-        return old_tag(definition.name, name)
-    return f"savepoint-{definition.name}@{definition.begun or definition.incarnation}-{name}"
+def _holds_of(definition: Definition) -> str:
+    """Say how the names of tags and consumers of a query's savepoints begin."""
+    return f"savepoint-{definition.name}@{definition.begun or definition.incarnation}-"
 
 
 def old_tag(query: str, name: str) -> str:
@@ -94,22 +92,22 @@ def make(
             query=definition.name,
             name=name,
         )
-    held = held_by(definition, name)
+    # Of this attempt alone: one that slept, or was killed, takes nothing from the next.
+    held = f"{_holds_of(definition)}{name}-{new_incarnation()}"
     newest = log.newest_checkpoint()
     if newest is None:
         raise QueryNotFoundError(
             f"query {definition.name} has ended no epoch yet: there is nothing to keep",
             query=definition.name,
         )
-    forget_holds(held, results, roots)  # of one that was killed before it had a savepoint
     Feeds(scans_of(roots)).hold(held, newest.positions)
     for table in results:
         table.tags.create(held)
     try:
         _check_not_ahead(definition, newest, results)
         log.name_newest(newest, name, held)
-    except QueryFencedError:
-        forget_holds(held, results, roots)
+    except (QueryExistsError, QueryFencedError):
+        _forget_holds(held, results, roots)
         raise
 
 
@@ -130,7 +128,7 @@ def _check_not_ahead(definition: Definition, newest: Checkpoint, results: Sequen
             )
 
 
-def forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) -> None:
+def _forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) -> None:
     """Let expire what a savepoint kept."""
     for table in results:
         with suppress(TagNotFoundError, TableNotFoundError):
@@ -298,7 +296,7 @@ def delete(
     """
     found = log.savepoint(name)
     log.delete_savepoint(name)
-    forget_holds(_tag(definition, found, name), results, roots)
+    _forget_holds(_tag(definition, found, name), results, roots)
 
 
 def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) -> None:
@@ -311,7 +309,7 @@ def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) 
         saved = {_tag(definition, each, name) for name, each in log.savepoints().items()}
     except PkrayError:  # a damaged one keeps nothing from being dropped
         saved = set()
-    own = f"savepoint-{definition.name}@{definition.begun or definition.incarnation}-"
+    own = _holds_of(definition)
     for table in tables:
         for tag in table.tags.list()["tag_name"].to_pylist():
             if tag in saved or tag.startswith(own):
