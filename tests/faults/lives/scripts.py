@@ -24,6 +24,7 @@ from tests.faults.lives.steps import (
     Step,
     Stop,
     Upgrade,
+    UsersWrite,
     Verify,
     Wake,
     Write,
@@ -347,6 +348,26 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Faulted(Savepoint("main", "s1"), Fault("sleep", 47)),
             Drop("main"),
             Wake(),
+        ],
+    ),
+    "rows that users write before a query that was begun anew has run stay": (
+        Setting(
+            Both((Plan("filter"), Plan("totals"))),
+            producers=("lookup", "lookup"),
+            form="insert",
+            checkpoint_epochs=100,
+            apart=True,
+        ),
+        [
+            Write("d.a", ((1, 2, 2, 1), (5, 0, 0, 1))),
+            Begin("main", Both((Plan("filter"), Plan("totals")))),
+            Drop("main"),
+            Faulted(
+                Begin("main", Both((Plan("filter"), Plan("totals")))),
+                Fault("kill", 1, "checkpoints/"),
+            ),
+            UsersWrite((1004,)),
+            Resume("main"),
         ],
     ),
 }

@@ -10,9 +10,11 @@ from pkray.errors import QueryExistsError, QueryNotFoundError, UpgradeError
 from pkray.relational.continuous.queries.query_store import UPGRADE
 from tests.faults.lives import checks, stepping
 from tests.faults.lives.books import (
+    definition_of,
     folder_of_life,
     folder_of_query,
     positions_in,
+    snapshot_json,
     snapshots_of,
 )
 from tests.faults.lives.checks import Wrong, typed
@@ -528,6 +530,21 @@ class UsersWrite(Step):
             del result.users[known(number)]
         for number in self.numbers:
             result.users[known(number)] = tuple(row(number).values())
+        for job in life.jobs.values():
+            if job.exists and RESULT in job.tables and _is_to_replace(life, job):
+                life.excuse(job, "users wrote before it replaced what was there")
+
+
+def _is_to_replace(life: Life, job: Job) -> bool:
+    """Whether the rows of an earlier query are still to go, and those of users are not."""
+    said = definition_of(life.world, job.query)
+    made = (
+        snapshot_json(life.world, RESULT, each.number).get("properties", {})
+        for each in snapshots_of(life.world, RESULT)
+    )
+    named = {each.get("pkray.query.incarnation") for each in made}
+    replaces = RESULT in said.get("replaces", ()) and not said.get("clears")
+    return replaces and said["incarnation"] not in named
 
 
 # -- what happens to processes and folders --

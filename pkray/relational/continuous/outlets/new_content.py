@@ -15,12 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
-from pkray.errors import CommitConflictError
+from pkray.errors import CommitConflictError, SharedResultError
 from pkray.format.snapshot import APPEND, OVERWRITE
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.gathered import Gathered
-from pkray.relational.continuous.outlets.result_history import REPLACED, Commits, ResultHistory
+from pkray.relational.continuous.outlets.result_history import (
+    REPLACED,
+    Commits,
+    ResultHistory,
+    commit_of,
+)
 from pkray.relational.continuous.outlets.table_parts import KIND, TableRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.states import States
@@ -41,12 +46,14 @@ class NewContent(ABC):
         table: of the result.
         commits: of the query.
         epoch: that the content is as of. Its commit has the identifier before the epoch's own.
+        since: the snapshot after which rows of others are not replaced; None: all are.
     """
 
-    def __init__(self, table: Table, commits: Commits, epoch: int) -> None:
+    def __init__(self, table: Table, commits: Commits, epoch: int, since: int | None) -> None:
         self._table = table
         self._commits = commits
         self._epoch = epoch
+        self._since = since
         self._history = ResultHistory(table)
 
     @property
@@ -73,9 +80,12 @@ class NewContent(ABC):
         Raises:
             CommitConflictError: a process that was fenced had begun a commit, which got in between;
                 the next run compares again.
+            SharedResultError: others wrote rows that are not to be replaced.
         """
         if self.is_done:
             return
+        if self._since is not None:
+            self._check_rows_of_others(self._since)
         latest = self._history.latest_id
         made = {**properties, REPLACED: str(latest)}
         self._replace(writer, self._epoch + int(self._has_committed), latest, made)
@@ -84,6 +94,27 @@ class NewContent(ABC):
                 f"rows were written to {self._table.name} while its content was replaced: it is "
                 "compared again",
                 table=self._table.name,
+            )
+
+    def _check_rows_of_others(self, since: int) -> None:
+        found = set()
+        for snapshot in self._history.since(since):
+            made = commit_of(snapshot)
+            if snapshot.commit_kind not in _WRITING:
+                continue
+            if made is None:
+                found.add(snapshot.commit_user)
+            elif made.query != self._commits.query:
+                found.add(f"query {made.query}")
+        if found:
+            writers = tuple(sorted(found))
+            raise SharedResultError(
+                f"{self._table.name} has rows that others wrote after query {self._commits.query} "
+                f"was begun, and before it gave its first ones: {', '.join(writers)}; begin it "
+                "anew with replace=True to have the whole content go, or give another table",
+                table=self._table.name,
+                query=self._commits.query,
+                writers=writers,
             )
 
     def _is_alone(self) -> bool:
@@ -112,9 +143,15 @@ class Difference(NewContent):
     """Commits the rows that differ: what follows the table's changes sees them."""
 
     def __init__(
-        self, table: Table, commits: Commits, epoch: int, root: Sink, memory: int = 256 << 20
+        self,
+        table: Table,
+        commits: Commits,
+        epoch: int,
+        since: int | None,
+        root: Sink,
+        memory: int = 256 << 20,
     ) -> None:
-        super().__init__(table, commits, epoch)
+        super().__init__(table, commits, epoch, since)
         self._states = States(memory=memory)
         self._wanted = Gathered(self._states.open, 0, root, table.primary_keys)
 
@@ -142,8 +179,10 @@ class Difference(NewContent):
 class Overwriting(NewContent):
     """Commits all rows anew: merge engines that add rows up cannot take single ones back."""
 
-    def __init__(self, table: Table, commits: Commits, epoch: int, rows: TableRows) -> None:
-        super().__init__(table, commits, epoch)
+    def __init__(
+        self, table: Table, commits: Commits, epoch: int, since: int | None, rows: TableRows
+    ) -> None:
+        super().__init__(table, commits, epoch, since)
         self._rows = rows
         self._folder = OwnedDirectory(f"{default_local_directory()}/queries")
         self._paths: list[str] = []
@@ -219,10 +258,19 @@ def _differs(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:
 
 
 def new_content(
-    table: Table, commits: Commits, epoch: int, root: Sink, rows: TableRows
+    table: Table,
+    commits: Commits,
+    epoch: int,
+    root: Sink,
+    rows: TableRows,
+    since: int | None = None,
 ) -> NewContent:
-    """Choose how the content of a table is replaced."""
+    """Choose how the content of a table is replaced.
+
+    Args:
+        since: as of `NewContent`.
+    """
     options = table.schema.core
     if options.merge_engine == "deduplicate" and not options.sequence_field:
-        return Difference(table, commits, epoch, root)
-    return Overwriting(table, commits, epoch, rows)
+        return Difference(table, commits, epoch, since, root)
+    return Overwriting(table, commits, epoch, since, rows)

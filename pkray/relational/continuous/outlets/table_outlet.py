@@ -39,6 +39,7 @@ class TableOutlet(Outlet):
         commits: of the query.
         last: what the checkpoint says was committed last; None: nothing.
         replaces: whether the first epoch replaces the whole content of the table.
+        since: the snapshot after which rows of others are not replaced; None: all are.
 
     Attributes:
         name: of the table.
@@ -55,6 +56,7 @@ class TableOutlet(Outlet):
         last: Committed | None = None,
         *,
         replaces: bool = False,
+        since: int | None = None,
     ) -> None:
         self.name = table.name
         self._table = table
@@ -71,7 +73,7 @@ class TableOutlet(Outlet):
         self._writer = table.open_writer(commits.user, missing=self._rows.missing)
         self._new: NewContent | None = None
         if replaces:
-            self._new = new_content(table, commits, 0, root, self._rows)
+            self._new = new_content(table, commits, 0, root, self._rows, since)
         self._has_rows = False
         self._reports: tuple[PushReport, ...] = ()
 

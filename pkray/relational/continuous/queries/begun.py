@@ -56,7 +56,11 @@ def placed(
         if replace or _replaces(definition, table, history, store, owns=owns):
             replaced.append(table.name)
     return structs.replace(
-        definition, stood=stood, replaces=tuple(replaced), before_it=tuple(sorted(before_it))
+        definition,
+        stood=stood,
+        replaces=tuple(replaced),
+        clears=replace,
+        before_it=tuple(sorted(before_it)),
     )
 
 

@@ -184,6 +184,7 @@ def outlets_of(query: StoredQuery, newest: Checkpoint | None) -> list[Outlet]:
             definition.commits,
             results.get(root.table),
             replaces=newest is None and root.table in definition.replaces,
+            since=None if definition.clears else definition.stood.get(root.table, 0),
         )
         for root in query.roots
         if isinstance(root, Sink)

@@ -76,6 +76,7 @@ class Definition(msgspec.Struct, frozen=True):
         before_it: incarnations whose commits to the results stand before those of this one.
         stood: the newest snapshots of the results when it was begun, by table.
         replaces: tables whose whole content the first epoch replaces.
+        clears: whether rows of others go with it, whenever they were written.
         begins_at: the savepoint with which it begins; empty: it begins with the sources.
         columns: ids of the columns that are read, by name, by source.
         apart: whether its files lie in a folder that no other beginning has; otherwise a version
@@ -100,6 +101,7 @@ class Definition(msgspec.Struct, frozen=True):
     before_it: tuple[str, ...] = ()
     stood: dict[str, int] = {}
     replaces: tuple[str, ...] = ()
+    clears: bool = False
     begins_at: str = ""
     columns: dict[str, dict[str, int]] = {}
     apart: bool = False
@@ -135,6 +137,7 @@ class Definition(msgspec.Struct, frozen=True):
             before_it=other.before_it,
             stood=other.stood,
             replaces=other.replaces,
+            clears=other.clears,
             begins_at=other.begins_at,
             number=other.number,
         )
