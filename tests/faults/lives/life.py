@@ -214,7 +214,10 @@ class Life:
                 stepping.settle(machine)
         for job in self.jobs.values():
             machine = job.machine
-            if machine is None or not machine.is_awake:
+            if machine is None:
+                continue
+            if not machine.is_awake:
+                self.look_at(machine)  # it met what was planned after the call was over
                 continue
             if job.is_running and self.trigger(job) == "available_now":
                 self._run_out(job, machine)

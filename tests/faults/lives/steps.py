@@ -637,6 +637,8 @@ class Wake(Step):
             starts = sleeper.called is job or job.query in opening
             self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
         called = sleeper.called
+        if called is not None and sleeper.what.startswith("drop") and _is_dropped(life, called):
+            called.machine, called.state, called.older = None, "dropped", None
         if called is not None and sleeper.plan is not None and called.machine is machine:
             called.former, called.plan, called.clears = called.plan, sleeper.plan, True
             called.excuses, called.savepoints, called.older = set(), {}, None
@@ -657,6 +659,13 @@ class Wake(Step):
             stepping.settle(job.at_work)
             if life.trigger(job) == "changes" and not runs_on(job, job.at_work):
                 raise Wrong(f"a process that woke ended {job.query}: {machine.met}")
+
+
+def _is_dropped(life: Life, job: Job) -> bool:
+    try:
+        return job.exists and bool(definition_of(life.world, job.query).get("dropped"))
+    except ValueError:  # emptied, once all else was deleted
+        return True
 
 
 def runs_on(job: Job, machine: Machine) -> bool:

@@ -18,9 +18,14 @@ _LOOK_SECONDS = 0.1
 """Between two looks whether another process has stopped a query."""
 
 
-def stop(query: Watched, timeout: float = 60.0) -> None:
-    """End a query after the epoch that runs; as of `Query.stop`."""
-    current = query.current
+def stop(query: Watched, timeout: float = 60.0, known: StoredQuery | None = None) -> None:
+    """End a query after the epoch that runs; as of `Query.stop`.
+
+    Args:
+        known: the query as its caller knows it: no later incarnation is stopped.
+    """
+    current = query.current if known is None else known
+    current.store.check_current(current.definition)
     current.store.want(current.definition, running=False)
     query.running.stop_feeding(current)
     worker = query.worker
@@ -50,7 +55,7 @@ def _await_silence(query: Watched, timeout: float) -> None:
 def drop(query: Watched) -> None:
     """End a query, and delete all that is kept for it but its tables."""
     current = query.current
-    stop(query)
+    stop(query, known=current)
     dropped = current.store.drop(current.definition)
     if dropped is not None:
         _clear(current.changed(dropped))

@@ -187,7 +187,7 @@ class Query:
         results, roots = list(query.results().values()), query.roots
         current, store = query.definition, query.store
         savepoints.check_way_back(current, query.log(), savepoint, results, roots)
-        self.stop()
+        stop(self._watched, known=query)
         savepoints.check_way_back(current, query.log(), savepoint, results, roots)
         back = query.changed(savepoints.sent_back(current, savepoint, results))
         take_along(query.key, back.key)
