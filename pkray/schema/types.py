@@ -112,8 +112,12 @@ class DataType:
         object.__setattr__(self, "levels", max((1 + part.levels for part in self.parts), default=0))
         if self.levels > MAX_LEVELS:
             raise _too_deep()
-        if self.span is not None and (self.root != "BIGINT" or self.span not in SPANS):
-            raise SchemaError(f"{self.root} is no INTERVAL {self.span!r}: leave span out")
+        span: object = self.span
+        if span is not None and not (
+            self.root == "BIGINT" and isinstance(span, str) and span in SPANS
+        ):
+            said = repr(span) if isinstance(span, str) else type(span).__name__
+            raise SchemaError(f"{self.root} is no INTERVAL of span {said}: leave span out")
         if self.root in DEFAULT_LENGTH:
             self._default("length", DEFAULT_LENGTH[self.root])
             self._check("length", 1, MAX_LENGTH)

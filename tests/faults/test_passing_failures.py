@@ -21,7 +21,8 @@ REQUESTS = ("get", "put", "head", "delete", "list_with_delimiter")
 
 
 class Network:
-    """Loses every so manieth answer, after the request was carried out.
+    """Loses every so manieth answer, after the request was carried out; of a request that is
+    repeated, while others are under way, not two in a row.
 
     Args:
         first: the first that is lost; default the last of the first so many.
@@ -33,16 +34,23 @@ class Network:
         self.error = error
         self.requests: Counter[str] = Counter()
         self.lost = 0
+        self._owed = 0
+        self._just_lost: set[tuple[str, str]] = set()
         self._lock = threading.Lock()
 
     def through(self, request: Callable[..., Any]) -> Callable[..., Any]:
         def send(*args: Any, **kwargs: Any) -> Any:
             answer = request(*args, **kwargs)
+            key = (request.__name__, str(args[1:2]))
             with self._lock:
                 self.requests[request.__name__] += 1
-                if self.requests.total() % self.every == self.first % self.every:
+                self._owed += self.requests.total() % self.every == self.first % self.every
+                if self._owed and (self.every == 1 or key not in self._just_lost):
+                    self._owed -= 1
+                    self._just_lost.add(key)
                     self.lost += 1
                     raise self.error()
+                self._just_lost.discard(key)
             return answer
 
         return send
@@ -71,7 +79,7 @@ def test_lost_answers_of_requests_are_not_noticed(script, new_root, process, mon
                         assert outcome(other) == run.after[number]
         lost += network.lost
         sent += network.requests.total() - network.lost
-    assert lost >= sent // 2
+    assert lost >= sent // 2 - 2  # the last of each job may still be owed
     survived(
         f"{script.name}: {lost} of {lost} lost answers were not noticed "
         f"({sent // 2} requests a job)"
