@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,15 @@ def test_a_query_without_end_ends_when_it_is_cancelled(name: str) -> None:
     assert time.time() - report["at"] < SECONDS + 1, "threads let the process end"
 
 
+@pytest.fixture
+def heard_interrupts() -> Iterator[None]:
+    """Have new processes hear SIGINT, also where a shell in the background had it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard_interrupts")
 def test_the_command_line_ends_a_query_without_end_at_ctrl_c() -> None:
     text = (
         "SELECT max(a.x * b.x) m FROM (SELECT explode(sequence(1, 900000)) x) a "
