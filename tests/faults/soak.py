@@ -158,6 +158,26 @@ def series(soak: Soak, epochs: int, every: int) -> Iterator[tuple[int, Taken, fl
         yield number, soak.taken(), cpu * 1000 / every, wall * 1000 / every
 
 
+@dataclass(frozen=True)
+class Course:
+    """What a run took as it went on, and whether its end is right.
+
+    Attributes:
+        cached_in_vain: files that are held in memory at the end, and are there no more.
+    """
+
+    series: list[tuple[int, Taken, float, float]]
+    cached_in_vain: list[str]
+    is_right: bool
+
+
+def course(folder: str, settings: Mapping[str, str], epochs: int, every: int) -> Course:
+    """Run a soak in this process, which is to have run nothing before."""
+    worker.POLL_SECONDS = POLL_SECONDS
+    with Soak(folder, settings) as soak:
+        return Course(list(series(soak, epochs, every)), soak.cached_in_vain(), soak.is_right())
+
+
 def main(epochs: int = EPOCHS, every: int = EVERY, folder: str | None = None) -> None:
     worker.POLL_SECONDS = POLL_SECONDS
     with tempfile.TemporaryDirectory(dir=folder) as warehouse, Soak(warehouse) as soak:
