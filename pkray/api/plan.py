@@ -16,7 +16,7 @@ from pkray.errors import PlanError
 from pkray.relational import outcome, running
 from pkray.relational.catalog import Catalog
 from pkray.relational.compiling import Compiled, compile_inserts
-from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Sink

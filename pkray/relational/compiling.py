@@ -10,7 +10,7 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
-from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize

@@ -32,7 +32,7 @@ PLANS = {
 """Plans whose results have the same columns and the same key."""
 SHORTER = {
     "pkray.relational.continuous.queries.watched": {"SILENT_MILLIS": 400},
-    "pkray.relational.continuous.queries.worker": {
+    "pkray.relational.continuous.queries.workers.worker": {
         "LOOK_SECONDS": 0.1,
         "FIRST_PAUSE_SECONDS": 0.05,
     },

@@ -24,7 +24,7 @@ import pyarrow as pa
 import pkray
 from pkray.api.relation import Relation
 from pkray.metadata.metadata_cache import metadata
-from pkray.relational.continuous.queries import worker
+from pkray.relational.continuous.queries.workers import worker
 from pkray.scan.file_set_cache import file_sets
 
 EPOCHS, EVERY = 20_000, 500

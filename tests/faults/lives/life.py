@@ -11,7 +11,7 @@ import pytest
 
 import pkray
 from pkray.errors import PkrayError
-from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from tests.faults.lives import checks, stepping
 from tests.faults.lives.books import Histories, History, Result, Source, Stamp, snapshots_of
 from tests.faults.lives.checks import Wrong

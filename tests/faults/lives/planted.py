@@ -23,9 +23,10 @@ from pkray.relational.continuous.feeds.feeds import Feed, Feeds, TableFeed
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
-from pkray.relational.continuous.queries import begun, ending, life, savepoints, starting
-from pkray.relational.continuous.queries.query_store import Definition, old_user
-from pkray.relational.continuous.queries.worker import QueryWorker
+from pkray.relational.continuous.queries import ending, starting
+from pkray.relational.continuous.queries.definitions.query_store import Definition, old_user
+from pkray.relational.continuous.queries.incarnations import begun, life, savepoints
+from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import Run
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -18,7 +18,8 @@ import pytest
 
 import pkray.clock
 from pkray.relational.continuous.parallel import team
-from pkray.relational.continuous.queries import ending, stored, watched, worker
+from pkray.relational.continuous.queries import ending, stored, watched
+from pkray.relational.continuous.queries.workers import worker
 from pkray.relational.continuous.upgrades import upgrade
 from pkray.service import local_handle
 from tests.faults.faulty_store import Killed

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pkray
 from pkray.errors import QueryExistsError, QueryNotFoundError, UpgradeError
-from pkray.relational.continuous.queries.query_store import UPGRADE
+from pkray.relational.continuous.queries.definitions.query_store import UPGRADE
 from tests.faults.lives import checks, stepping
 from tests.faults.lives.books import (
     definition_of,

@@ -13,7 +13,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, QueryFailedError
-from pkray.relational.continuous.queries import failure_hooks
+from pkray.relational.continuous.queries.definitions import failure_hooks
 
 WRONG = "SELECT k, 12 / v AS w FROM t"
 

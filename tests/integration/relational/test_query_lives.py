@@ -28,8 +28,8 @@ from pkray.errors import (
     TagNotFoundError,
 )
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
-from pkray.relational.continuous.queries.begun import free_others
-from pkray.relational.continuous.queries.query_store import QueryStore
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
+from pkray.relational.continuous.queries.incarnations.begun import free_others
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 LARGE = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t WHERE v > 1 GROUP BY v % 2"

@@ -19,13 +19,11 @@ Floors, from the top down; each uses those below it:
   each of several workers computes with.
 - `StoredQuery` is a definition in the catalog that keeps it: its folder, log, plan and tables;
   ``in_process`` has what this process alone has of it.
-- `QueryStore` keeps definitions, with the `QueryOptions` that say how a query runs.
+- ``workers`` run its epochs, and ``verification`` proves its results.
+- Each beginning of a query is an **incarnation** of it: ``incarnations`` keeps them apart, and goes
+  back to one.
+- ``definitions`` keeps what a query is, and the options by which it runs.
 
-`ResultStream` gives a relation's changes to whoever asks. `verify` proves a result by the bounded
-run at the positions that its snapshot names; ``as_of_watermarks`` leaves out of that what came too
-late. ``state_tables`` reads what operators remember.
-
-Each beginning of a query is an **incarnation** of it. ``begun`` says what becomes of the rows that
-its tables hold, ``savepoints`` keeps one and goes back to it, and ``life`` checks that what was
-written down, the results and the sources belong together.
+`ResultStream` gives a relation's changes to whoever asks. ``state_tables`` reads what operators
+remember.
 """

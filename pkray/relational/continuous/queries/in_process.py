@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.queries.failure_hooks import OnFailure
+from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.plan.nodes import Node
 
 

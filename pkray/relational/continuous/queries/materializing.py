@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from pkray.arguments.facade import Options
 from pkray.errors import PkrayError, QueryError, SchemaError, TableExistsError
 from pkray.relational.compiling import compile_plans, session_of
-from pkray.relational.continuous.queries.failure_hooks import OnFailure
-from pkray.relational.continuous.queries.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.query import Query
-from pkray.relational.continuous.queries.query_store import QueryStore
-from pkray.relational.continuous.queries.verify import check_exact
+from pkray.relational.continuous.queries.verification.verify import check_exact
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
 from pkray.relational.plan.state import ttl_of

@@ -14,13 +14,13 @@ from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
 from pkray.relational.continuous.log.log import Checkpoint, StoredLog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
-from pkray.relational.continuous.queries import savepoints
-from pkray.relational.continuous.queries.failure_hooks import tell
-from pkray.relational.continuous.queries.life import check_life
-from pkray.relational.continuous.queries.query_store import Failure
-from pkray.relational.continuous.queries.shares import QueryShares
+from pkray.relational.continuous.queries.definitions.failure_hooks import tell
+from pkray.relational.continuous.queries.definitions.query_store import Failure
+from pkray.relational.continuous.queries.incarnations import savepoints
+from pkray.relational.continuous.queries.incarnations.life import check_life
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.worker import QueryWorker
+from pkray.relational.continuous.queries.workers.shares import QueryShares
+from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.upgrading import Upgrading
 from pkray.relational.plan.nodes import Sink

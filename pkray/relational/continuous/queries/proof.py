@@ -7,8 +7,16 @@ from collections.abc import Mapping
 from pkray.errors import OptionError
 from pkray.options.values import duration_millis
 from pkray.relational.continuous.log.late_rows import kept_late, late_until
-from pkray.relational.continuous.queries.as_of_watermarks import EventTime, waits_for_time
-from pkray.relational.continuous.queries.verify import Place, Times, VerifyReport, verify
+from pkray.relational.continuous.queries.verification.as_of_watermarks import (
+    EventTime,
+    waits_for_time,
+)
+from pkray.relational.continuous.queries.verification.verify import (
+    Place,
+    Times,
+    VerifyReport,
+    verify,
+)
 from pkray.relational.continuous.queries.watched import Watched
 
 _KEEP_SECONDS = 60.0

@@ -11,23 +11,23 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.queries import savepoints
+from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
-from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.in_process import take_along
+from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.opening import (
     open_run,
     outlets_of,
     settings_of,
     shadow_settings,
 )
-from pkray.relational.continuous.queries.options import QueryOptions
 from pkray.relational.continuous.queries.proof import verify_query
 from pkray.relational.continuous.queries.proposals import keep_roots, proposal
-from pkray.relational.continuous.queries.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.starting import check_no_circle, define, start
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.verify import VerifyReport
+from pkray.relational.continuous.queries.verification.verify import VerifyReport
 from pkray.relational.continuous.queries.watched import GOING, Watched
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.upgrade import (

@@ -9,7 +9,7 @@ from typing import Any
 from pkray.relational.continuous.queries.hosting import end_hosted, host, hosted, is_hosted
 from pkray.relational.continuous.queries.opening import open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.worker import QueryWorker
+from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.sources.streamed import RunningFeeder
 from pkray.service.hosted import Hosted
 

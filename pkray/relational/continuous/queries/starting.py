@@ -18,16 +18,16 @@ from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.feeds.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.operators.catalogue import check_operators
-from pkray.relational.continuous.queries import savepoints
-from pkray.relational.continuous.queries.begun import fence_others, free_others, placed
+from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
+from pkray.relational.continuous.queries.definitions.query_store import Definition, new_incarnation
 from pkray.relational.continuous.queries.ending import clear_dropped, drop
-from pkray.relational.continuous.queries.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.hosting import is_hosted
-from pkray.relational.continuous.queries.life import columns_read
-from pkray.relational.continuous.queries.query_store import Definition, new_incarnation
+from pkray.relational.continuous.queries.incarnations import savepoints
+from pkray.relational.continuous.queries.incarnations.begun import fence_others, free_others, placed
+from pkray.relational.continuous.queries.incarnations.life import columns_read
+from pkray.relational.continuous.queries.incarnations.ttls import check_layouts
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.ttls import check_layouts
 from pkray.relational.continuous.queries.watched import Watched
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.plan_diff import computes_same

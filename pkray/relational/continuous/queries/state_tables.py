@@ -22,7 +22,7 @@ from pkray.relational.continuous.log.late_rows import (
 )
 from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint
 from pkray.relational.continuous.log.skipped_rows import COLUMNS, NAME
-from pkray.relational.continuous.queries.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation

@@ -14,17 +14,17 @@ from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import PLAN
-from pkray.relational.continuous.queries import savepoints
-from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
-from pkray.relational.continuous.queries.life import check_life, columns_read
-from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.continuous.queries.query_store import (
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.query_store import (
     Definition,
     QueryStore,
     old_user,
     tables_read,
 )
-from pkray.relational.continuous.queries.shares import QueryShares
+from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
+from pkray.relational.continuous.queries.incarnations import savepoints
+from pkray.relational.continuous.queries.incarnations.life import check_life, columns_read
+from pkray.relational.continuous.queries.workers.shares import QueryShares
 from pkray.relational.continuous.upgrades.stored import Site
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan_files import roots_of

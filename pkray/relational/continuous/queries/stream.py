@@ -26,11 +26,11 @@ from pkray.relational.continuous.outlets.outlets import (
     QueueOutlet,
     check_encoding,
 )
+from pkray.relational.continuous.queries.definitions.options import IDLE_TIMEOUT, QueryOptions
+from pkray.relational.continuous.queries.definitions.query_store import FOLDER, Definition
 from pkray.relational.continuous.queries.opening import open_run
-from pkray.relational.continuous.queries.options import IDLE_TIMEOUT, QueryOptions
 from pkray.relational.continuous.queries.pump import Pump
 from pkray.relational.continuous.queries.query import Query, start_function
-from pkray.relational.continuous.queries.query_store import FOLDER, Definition
 from pkray.relational.continuous.queries.starting import define
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States

@@ -14,7 +14,7 @@ from pkray.errors import (
     ServiceUnavailableError,
 )
 from pkray.relational.continuous.feeds.streams import feeding_status
-from pkray.relational.continuous.queries.query_store import failure_status
+from pkray.relational.continuous.queries.definitions.query_store import failure_status
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.upgrades.upgrade import described

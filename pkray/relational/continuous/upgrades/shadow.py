@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.outlets.gathered import Gathered
-from pkray.relational.continuous.queries.life import check_columns
-from pkray.relational.continuous.queries.options import QueryOptions
-from pkray.relational.continuous.queries.shares import ROWS_BYTES
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.incarnations.life import check_columns
+from pkray.relational.continuous.queries.workers.shares import ROWS_BYTES
 from pkray.relational.continuous.run import Interrupted, Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade

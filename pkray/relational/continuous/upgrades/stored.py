@@ -13,7 +13,11 @@ import msgspec
 from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError, MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.log.log import StoredLog
-from pkray.relational.continuous.queries.query_store import UPGRADE, Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.query_store import (
+    UPGRADE,
+    Definition,
+    QueryStore,
+)
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.table import TableSource
 from pkray.storage.object_store import ObjectStore

@@ -29,7 +29,7 @@ from pkray.relational.continuous.outlets.result_history import (
     WRITERS,
     ResultHistory,
 )
-from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
 from pkray.relational.continuous.upgrades.shadow import open_results
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade, columns_of

@@ -15,8 +15,8 @@ from pkray.errors import (
     UpgradeError,
     UpgradeRefusedError,
 )
-from pkray.relational.continuous.queries.life import check_columns
-from pkray.relational.continuous.queries.query_store import Definition
+from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.incarnations.life import check_columns
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
 from pkray.relational.continuous.upgrades.switching import check_alone, forget

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pkray.errors import PkrayError, QueryFencedError, SharedResultError
 from pkray.relational.continuous.log.log import NOTHING_YET, EpochRecord
-from pkray.relational.continuous.queries.worker import passes
+from pkray.relational.continuous.queries.workers.worker import passes
 from pkray.relational.continuous.run import Run, RunSettings
 from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade

@@ -23,8 +23,11 @@ from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.log.late_rows import ADDED, kept_late, late_until
 from pkray.relational.continuous.log.log import Checkpoint, EpochRecord, NoLog
 from pkray.relational.continuous.operator import Epoch
-from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
-from pkray.relational.continuous.queries.verify import pinned_to
+from pkray.relational.continuous.queries.verification.as_of_watermarks import (
+    EventTime,
+    as_of_watermarks,
+)
+from pkray.relational.continuous.queries.verification.verify import pinned_to
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize

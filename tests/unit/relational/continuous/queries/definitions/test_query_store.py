@@ -10,7 +10,7 @@ from msgspec import structs
 import pkray
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
 from pkray.relational.continuous.log.log import Checkpoint
-from pkray.relational.continuous.queries.query_store import (
+from pkray.relational.continuous.queries.definitions.query_store import (
     Definition,
     Failure,
     QueryStore,

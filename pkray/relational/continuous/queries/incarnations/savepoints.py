@@ -39,11 +39,15 @@ from pkray.relational.continuous.outlets.result_history import (
     commit_of,
 )
 from pkray.relational.continuous.outlets.table_parts import TableRows
-from pkray.relational.continuous.queries.begun import fence_others, free_others, free_own
-from pkray.relational.continuous.queries.query_store import (
+from pkray.relational.continuous.queries.definitions.query_store import (
     Definition,
     new_incarnation,
     user_of,
+)
+from pkray.relational.continuous.queries.incarnations.begun import (
+    fence_others,
+    free_others,
+    free_own,
 )
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.sources.table import TableSource

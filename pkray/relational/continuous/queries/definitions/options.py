@@ -8,7 +8,10 @@ from typing import Any
 
 from pkray.errors import OptionError
 from pkray.options.values import SIZE, duration_millis
-from pkray.relational.continuous.queries.failure_hooks import OnFailure, check_failure_url
+from pkray.relational.continuous.queries.definitions.failure_hooks import (
+    OnFailure,
+    check_failure_url,
+)
 
 IDLE_TIMEOUT = "table.exec.source.idle-timeout"
 """The setting of `QueryOptions.idle_timeout`."""

@@ -23,8 +23,8 @@ from pkray.errors import (
     SnapshotNotFoundError,
     StorageError,
 )
-from pkray.relational.continuous.queries.options import Trigger
-from pkray.relational.continuous.queries.query_store import Failure, failure_status
+from pkray.relational.continuous.queries.definitions.options import Trigger
+from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
 from pkray.relational.continuous.run import Run
 
 _log = logging.getLogger(__name__)

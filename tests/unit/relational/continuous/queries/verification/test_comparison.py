@@ -8,7 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.relational.continuous.queries.comparison import SHOWN_ROWS, Surplus, differences
+from pkray.relational.continuous.queries.verification.comparison import (
+    SHOWN_ROWS,
+    Surplus,
+    differences,
+)
 from pkray.relational.sources.rows import fields_of
 
 

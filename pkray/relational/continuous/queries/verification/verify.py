@@ -27,8 +27,11 @@ from pkray.relational.continuous.outlets.result_history import (
     ResultHistory,
     positions_of,
 )
-from pkray.relational.continuous.queries.as_of_watermarks import EventTime, as_of_watermarks
-from pkray.relational.continuous.queries.comparison import differences
+from pkray.relational.continuous.queries.verification.as_of_watermarks import (
+    EventTime,
+    as_of_watermarks,
+)
+from pkray.relational.continuous.queries.verification.comparison import differences
 from pkray.relational.dialect import Dialect
 from pkray.relational.local.catalogue import run
 from pkray.relational.plan.aggregates import facts

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from pkray.errors import EvaluationError, ServiceUnavailableError
-from pkray.relational.continuous.queries import worker as module
-from pkray.relational.continuous.queries.options import Trigger
-from pkray.relational.continuous.queries.worker import MOST_TRIES, QueryWorker
+from pkray.relational.continuous.queries.definitions.options import Trigger
+from pkray.relational.continuous.queries.workers import worker as module
+from pkray.relational.continuous.queries.workers.worker import MOST_TRIES, QueryWorker
 
 
 class OneEpoch:

@@ -22,7 +22,7 @@ from pkray.errors import (
 )
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
-from pkray.relational.continuous.queries.numbered_files import NumberedFiles
+from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.table.databases import remove_folders

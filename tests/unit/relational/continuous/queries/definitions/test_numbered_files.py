@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.relational.continuous.queries.numbered_files import NumberedFiles
+from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pkray.errors import OptionError
 from pkray.options.values import HTTP_URL
-from pkray.relational.continuous.queries.query_store import Failure
+from pkray.relational.continuous.queries.definitions.query_store import Failure
 from pkray.storage.secrets import redact
 
 _log = logging.getLogger(__name__)
