@@ -208,6 +208,10 @@ class ServiceUnavailableError(ServiceError):
     """An owner or the coordinator does not answer."""
 
 
+class ServiceMovedError(ServiceError):
+    """The table is served by other processes: it has to be loaded again."""
+
+
 class BackPressureError(ServiceError):
     """The owner is full: wait and push again."""
 

@@ -18,6 +18,7 @@ from pkray.errors import (
     CommitUnknownError,
     LostBatchesError,
     SchemaChangedError,
+    ServiceMovedError,
     ServiceUnavailableError,
     TableError,
     WriterClosedError,
@@ -204,7 +205,8 @@ class TableWriter(Closeable):
         if not self._is_closed:
             self._is_closed = True
             self._session.stop()
-            with suppress(ServiceUnavailableError, TableError):  # what is gone holds nothing
+            # What is gone holds nothing.
+            with suppress(ServiceUnavailableError, ServiceMovedError, TableError):
                 self.abort()
 
     def _doubt(self, name: CommitName | None) -> None:

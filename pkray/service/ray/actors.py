@@ -22,6 +22,7 @@ from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import LOOKUPS, START, CallProgress, WorkingThreads, in_group
 from pkray.service.ray.handle import RayHandle
+from pkray.service.served import Served
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
@@ -195,10 +196,12 @@ class _Owner:
         self._limits = limits
         self._itself: OwnerClient | None = None
         self.progress = CallProgress()
-        self._made = Late(
-            lambda: BucketOwner(location, settings, now_millis, peers=self._peers),
-            self.progress.at(START),
-        )
+
+        def make() -> BucketOwner:
+            Served(location, dedicated=True).check()
+            return BucketOwner(location, settings, now_millis, peers=self._peers)
+
+        self._made = Late(make, self.progress.at(START))
 
     @property
     def served(self) -> BucketOwner:
@@ -250,6 +253,7 @@ class _Coordinator:
         self._owners = [start(index) for index in range(owners)]
 
         def make() -> Coordinator:
+            Served(location, dedicated=True).check()
             owners = [
                 OwnerClient(
                     RayHandle(

@@ -39,6 +39,7 @@ from pkray.service.progress import CallProgress
 from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_life
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.placed_handle import PlacedHandle
+from pkray.service.served import Served
 from pkray.service.timing.pulse import Pulse
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -323,6 +324,7 @@ class _Worker:
 
     def _make(self, held: HostedPart) -> Target:
         index = held.part.index
+        Served(held.table.location, dedicated=False).check()
         return self._coordinator(held) if index == COORDINATOR else self._owner(held, index)
 
     def _owner(self, held: HostedPart, index: int) -> BucketOwner:

@@ -16,7 +16,6 @@ from ray.util import list_named_actors
 from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number
 from pkray.errors import ServiceUnavailableError
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
@@ -53,6 +52,7 @@ from pkray.service.runtime import (
     checked_owners,
     default_owners,
 )
+from pkray.service.served import Served, is_dedicated
 from pkray.storage.location import TableLocation
 
 _FETCH_SECONDS = 60.0
@@ -112,19 +112,36 @@ class RayRuntime:
         if self._started:
             join(address)
         self._services: dict[str, TableService] = {}
+        self._dedicated: dict[str, bool] = {}
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
         """Find the table's service: in the pool, or dedicated to it."""
-        if location.fingerprint not in self._services:
-            start = self._start if schema.core.service_dedicated else self._find
+        found = self._services.get(location.fingerprint)
+        if found is not None and self._is_kind(location, schema.core.service_dedicated):
+            return found
+        dedicated = is_dedicated(location)  # the table may have been loaded before it changed
+        if found is None or not self._is_kind(location, dedicated):
+            self._leave(location)
+            start = self._start if dedicated else self._find
             self._services[location.fingerprint] = start(location, schema)
+            self._dedicated[location.fingerprint] = dedicated
         return self._services[location.fingerprint]
 
-    def stop(self, location: TableLocation) -> None:
-        """Stop the table's service."""
+    def _is_kind(self, location: TableLocation, dedicated: bool) -> bool:
+        return self._dedicated.get(location.fingerprint) == dedicated
+
+    def _leave(self, location: TableLocation) -> None:
         service = self._services.pop(location.fingerprint, None)
         if service is not None:
             service.writers.stop()
+
+    def stop(self, location: TableLocation) -> None:
+        """Stop the table's service."""
+        self._leave(location)
+        self._end_dedicated(location)
+        self._release(location)
+
+    def _end_dedicated(self, location: TableLocation) -> None:
         for name in sorted(_actors_of(location)):  # the coordinator first: it starts owners
             try:
                 actor = ray.get_actor(name, NAMESPACE)
@@ -134,6 +151,9 @@ class RayRuntime:
                 with contextlib.suppress(ServiceUnavailableError):
                     OwnerClient(RayHandle(actor, name, self._limits, patience_seconds=0)).close()
             ray.kill(actor)
+
+    def _release(self, location: TableLocation) -> None:
+        """Have a pool drop the table's parts, if there is one."""
         if Pool.is_running(name := pool_name(location)):
             self._pool(name).release(location.fingerprint)
 
@@ -216,8 +236,9 @@ class RayRuntime:
         self._pools.clear()
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        limits, look = self._limits, TableIdentity.at(location).check_same_table
+        limits, look = self._limits, Served(location, dedicated=True).check
         look()
+        self._release(location)
         wanted = _living_owners(location) or self._owners
         wanted = wanted or default_owners(schema, self.processors)
         count: int | None = None
@@ -241,8 +262,9 @@ class RayRuntime:
 
     def _find(self, location: TableLocation, schema: TableSchema) -> TableService:
         """Find the table's service in the pool of its warehouse."""
-        look = TableIdentity.at(location).check_same_table
+        look = Served(location, dedicated=False).check
         look()
+        self._end_dedicated(location)
         pool = self._pool(pool_name(location))
         wanted = self._owners or default_owners(schema, self.processors)
         table = pool.keeper.open(HostedTable(location, wanted, self._lease_millis, self._limits))
@@ -340,7 +362,8 @@ class RayTarget:
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
             join_known(self._address)
-        look = TableIdentity.at(self._location).check_same_table
+        dedicated = isinstance(self._owners, DedicatedOwners)
+        look = Served(self._location, dedicated=dedicated).check
         owners = self._owners.clients(look)
         first = first_push(self._schema, self._session, source, attempt)
         if self.stages_rows:
