@@ -1,0 +1,83 @@
+"""How many requests, in how many rounds, an object store is asked for what users do."""
+
+from __future__ import annotations
+
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pkray.errors import StorageError
+from pkray.storage.opening import open_store
+from tests import object_store_operations as operations
+from tests.counted_requests import Counted, RequestCounter
+
+MOST = {
+    "connect and load a table": (3, 3),
+    "open a writer, 1 buckets": (15, 15),
+    "open a writer, 16 buckets": (22, 22),
+    "commit of 1,000 rows, 1 buckets": (26, 26),
+    "commit of 1,000 rows, 16 buckets": (46, 33),
+    "empty commit, 1 buckets": (24, 24),
+    "empty commit, 16 buckets": (29, 24),
+    "first key in a fresh process": (29, 25),
+    "first 1,000 random keys": (46, 31),
+    "lookup by key, committed, warm": (3, 3),
+    "read by key equality": (15, 11),
+    "scan of 16 buckets": (24, 24),  # as many at a time as there are processors
+    "snapshots(), again": (58, 58),
+    "expire 47 snapshots": (266, 266),
+    "a query begins on 500 rows": (187, 183),
+    "upsert of 500 rows and the epoch of a GROUP BY": (109, 95),
+    "a step that finds nothing new": (3, 3),
+}
+"""Requests and rounds; what needs fewer lowers them."""
+
+
+@pytest.fixture(scope="module")
+def taken() -> dict[str, Counted]:
+    counter = RequestCounter()
+    with counter.installed():
+        return operations.everything(counter)
+
+
+@pytest.mark.parametrize("operation", MOST)
+def test_an_operation_takes_no_more_requests_and_rounds(
+    operation: str, taken: dict[str, Counted]
+) -> None:
+    counted = taken[operation]
+    requests, rounds = MOST[operation]
+    assert counted.requests <= requests, str(counted)
+    assert counted.rounds <= rounds, str(counted)
+
+
+def test_every_operation_has_its_bound(taken: dict[str, Counted]) -> None:
+    assert taken.keys() == MOST.keys()
+
+
+def test_requests_of_jobs_that_run_together_are_one_round() -> None:
+    counter = RequestCounter()
+    store = open_store(f"memory://{uuid.uuid4().hex}")
+    with counter.installed(), counter.counting() as counted:
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda name: store.write(name, b""), "abcd"))
+        store.read("a")
+    assert [each.round for each in counted.sent] == [1, 1, 1, 1, 2]
+    assert counted.rounds == 2
+
+
+def test_jobs_that_wait_for_a_thread_take_a_round_more() -> None:
+    counter = RequestCounter()
+    store = open_store(f"memory://{uuid.uuid4().hex}")
+    with counter.installed(), counter.counting() as counted, ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda name: store.write(name, b""), "abcd"))
+    assert sorted(each.round for each in counted.sent) == [1, 1, 2, 2]
+
+
+def test_requests_fail_as_they_are_told_to() -> None:
+    failure = StorageError("it is planned")
+    counter = RequestCounter(plan=lambda doing, location: failure if doing == "write" else None)
+    store = open_store(f"memory://{uuid.uuid4().hex}")
+    with counter.installed(), pytest.raises(StorageError, match="planned"):
+        store.write("a", b"")
+    assert not store.exists("a")
