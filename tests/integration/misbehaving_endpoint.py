@@ -156,7 +156,7 @@ def hangs_up(handler: Handler) -> None:
 
 def is_silent(handler: Handler) -> None:
     """No answer comes."""
-    handler.endpoint.closing.wait(30)
+    handler.endpoint.closing.wait(240)
     handler.close_connection = True
 
 

@@ -18,8 +18,9 @@ from pkray.expiration.expiry import SnapshotExpirer
 
 PLAIN = [("k", "INT NOT NULL"), ("v", "STRING")]
 BY_DAY = [("k", "INT NOT NULL"), ("day", "DATE NOT NULL")]
-TODAY = datetime.date.today()
-SOON = 20.0
+TOMORROW = datetime.date.today() + datetime.timedelta(1)
+"""Does not expire while tests run, be it midnight."""
+SOON = 120.0
 NUMBERS = itertools.count()
 
 
@@ -51,9 +52,9 @@ def eventually(condition: Any) -> bool:
 @pytest.mark.parametrize(("dynamic", "left"), [("true", 2), ("false", 1)])
 def test_an_overwrite_replaces_the_partitions_it_has_rows_of_or_all(catalog, dynamic, left):
     table = create(catalog, BY_DAY, **{"dynamic-partition-overwrite": dynamic})
-    yesterday = TODAY - datetime.timedelta(1)
-    commit(table, [{"k": 1, "day": yesterday}, {"k": 1, "day": TODAY}])
-    table.overwrite([{"k": 2, "day": TODAY}])
+    before = TOMORROW - datetime.timedelta(1)
+    commit(table, [{"k": 1, "day": before}, {"k": 1, "day": TOMORROW}])
+    table.overwrite([{"k": 2, "day": TOMORROW}])
     assert table.to_arrow().num_rows == left
 
 
@@ -61,7 +62,7 @@ def test_so_many_partitions_expire_at_once(catalog):
     options = {"partition.expiration-time": "1 d", "partition.expiration-max-num": "2"}
     table = create(catalog, BY_DAY, **options)
     days = [datetime.date(2020, 1, day) for day in (3, 1, 2)]
-    commit(table, [{"k": 1, "day": day} for day in [*days, TODAY]])
+    commit(table, [{"k": 1, "day": day} for day in [*days, TOMORROW]])
     assert [table.expire_partitions().num_rows for _ in range(3)] == [2, 1, 0]
 
 
@@ -119,14 +120,18 @@ def test_few_rows_of_a_dynamic_table_begin_in_so_many_buckets(catalog, key):
     assert used == [2, 1]
 
 
-def test_a_stream_looks_for_snapshots_as_often_as_the_table_says(catalog):
+def test_a_stream_looks_for_snapshots_as_often_as_the_table_says(catalog, monkeypatch):
     table = create(catalog, **{"continuous.discovery-interval": "20 ms"})
     commit(table, [{"k": 1, "v": "a"}])
     with table.stream(mode="from-snapshot", from_snapshot=1, until_snapshot=2) as stream:
         assert next(stream).num_rows == 1
-        later = threading.Timer(0.1, commit, (table, [{"k": 2, "v": "b"}]))
-        later.start()
-        began = time.monotonic()
+        waited = []
+
+        def wait(seconds):
+            waited.append(seconds)
+            commit(table, [{"k": 2, "v": "b"}])
+            return False
+
+        monkeypatch.setattr(stream, "_wait", wait)
         assert next(stream)["k"].to_pylist() == [2]
-        assert time.monotonic() - began < 8.0  # not the ten seconds that are the default
-        later.join()
+    assert waited == [0.02]

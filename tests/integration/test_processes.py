@@ -31,7 +31,7 @@ def test_a_file_that_a_killed_process_began_is_hidden(tmp_path):
         target=die_while_creating, args=(str(tmp_path),)
     )
     process.start()
-    process.join(30)
+    process.join(120)
     assert process.exitcode == 9
     store = open_store(tmp_path)
     assert list(store.list()) == []

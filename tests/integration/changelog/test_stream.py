@@ -208,7 +208,7 @@ def test_closing_wakes_who_waits_at_once(table):
     thread = threading.Thread(target=follow)
     thread.start()
     stream.close()
-    assert ended.wait(10)
+    assert ended.wait(120)
     thread.join()
     assert list(stream) == []
 

@@ -77,9 +77,9 @@ def test_a_key_without_nulls_is_the_key_of_the_table(catalog, put):
 
 def test_a_commit_of_no_rows_is_waited_for(catalog, put):
     query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({})}, timeout=5)
+    query.wait({"default.t": put({})})
     put({1: 1})
-    query.wait({"default.t": put({})}, timeout=5)
+    query.wait({"default.t": put({})})
     assert content(catalog) == Counter([(1, 1, 1)])
 
 
@@ -88,8 +88,8 @@ def test_waiting_for_a_table_that_is_not_read_fails_at_once(catalog, put):
     query = catalog.sql(TOTALS).materialize("default.r")
     begun = time.monotonic()
     with pytest.raises(OptionError, match=r"does not read default\.other: it reads default\.t"):
-        query.wait({"default.other": 1}, timeout=20)
-    assert time.monotonic() - begun < 10
+        query.wait({"default.other": 1}, timeout=250)
+    assert time.monotonic() - begun < 120
 
 
 def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):

@@ -159,7 +159,7 @@ def test_a_source_without_changes_holds_windows_back_until_it_is_idle(catalog, h
     query.wait({"shop.busy": put(busy, (3, 16))})
     assert query.status()["idle"] == []
     now[0] = 60_000
-    assert query._watched.worker.wait(lambda status: status["idle"] == ["shop.quiet"], 10)
+    assert query._watched.worker.wait(lambda status: status["idle"] == ["shop.quiet"], 120)
     assert counts(catalog) == [(10, 2)]
     query.wait({"shop.quiet": put(quiet, (4, 4), (5, 17))})
     assert query.status()["late"] == 1

@@ -149,7 +149,7 @@ def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
 
     def slow(*args):
         compacts.set()
-        assert may_end.wait(30)
+        assert may_end.wait(120)
         return run(*args)
 
     monkeypatch.setattr(Compactor, "run", slow)
@@ -159,15 +159,15 @@ def test_a_commit_that_compacts_for_long_stops_neither_pushes_nor_lookups(
     with ThreadPoolExecutor(2) as pool:
         commit = pool.submit(process.finish, session)
         try:
-            assert compacts.wait(30)
-            pool.submit(process.write, other, {4: "theirs"}).result(timeout=10)
-            seen = pool.submit(process.content, "latest").result(timeout=10)
+            assert compacts.wait(120)
+            pool.submit(process.write, other, {4: "theirs"}).result(timeout=120)
+            seen = pool.submit(process.content, "latest").result(timeout=120)
             assert seen == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
-            assert pool.submit(process.content).result(timeout=10) == {1: "old", 2: "old"}
-            assert pool.submit(process.owner.handle.target.stats).result(timeout=10).sessions == 2
+            assert pool.submit(process.content).result(timeout=120) == {1: "old", 2: "old"}
+            assert pool.submit(process.owner.handle.target.stats).result(timeout=120).sessions == 2
         finally:
             may_end.set()
-        commit.result(timeout=30)
+        commit.result(timeout=120)
     assert process.content() == {1: "old", 2: "old", 3: "mine"}
     assert process.content("latest") == {1: "old", 2: "old", 3: "mine", 4: "theirs"}
 

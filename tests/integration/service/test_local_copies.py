@@ -50,7 +50,7 @@ def look_up(table: pkray.Table) -> None:
 
 
 def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition() and time.monotonic() < deadline:
         time.sleep(0.05)
     return condition()

@@ -38,6 +38,7 @@ KEYS = {
     "crossing": (["id"], ["dt"], {"bucket": "-1"}),
 }
 NEVER, SOON = 3600.0, 0.02
+LEASE_MILLIS = 30_000
 
 
 class Service:
@@ -46,11 +47,11 @@ class Service:
     Args:
         kind: of `KEYS`.
         beat_seconds: of writers' heartbeats.
-        lease_millis: of the owners.
+        clock: of the owners, in milliseconds.
     """
 
-    def __init__(self, folder, kind="fixed", beat_seconds=NEVER, lease_millis=30_000):
-        self.folder, self.lease_millis = folder, lease_millis
+    def __init__(self, folder, kind="fixed", beat_seconds=NEVER, clock=now_millis):
+        self.folder, self.clock = folder, clock
         self.location = TableLocation(f"{folder}/db.db/t", "db.t")
         keys, partitions, options = KEYS[kind]
         self.schema = TableSchema.create(COLUMNS, keys, partitions, options)
@@ -66,9 +67,9 @@ class Service:
         for index in which or (0, 1):
             self.starts += 1
             folder = f"{self.folder}/local-{self.starts}"
-            settings = OwnerSettings(index, 2, folder, lease_millis=self.lease_millis)
+            settings = OwnerSettings(index, 2, folder, lease_millis=LEASE_MILLIS)
             self.owners[index].handle.target = BucketOwner(
-                self.location, settings, now_millis, peers=lambda: self.owners
+                self.location, settings, self.clock, peers=lambda: self.owners
             )
 
     def writer(self, user="job", keeps=True):
@@ -118,11 +119,34 @@ def rows(entries):
     return [{"id": key, "dt": "a", "v": v} for key, v in entries.items()]
 
 
-def wait_until(condition, seconds=5.0):
+def wait_until(condition, seconds=120.0):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not so after {seconds} s"
         time.sleep(0.01)
+
+
+class Clock:
+    """Goes on when it is told to, once the owners have heard heartbeats since it last did."""
+
+    def __init__(self, monkeypatch):
+        self.now = now_millis()
+        self.heard = []
+        plain = BucketOwner.heartbeat
+
+        def heartbeat(owner, *given):
+            self.heard.append(owner)
+            return plain(owner, *given)
+
+        monkeypatch.setattr(BucketOwner, "heartbeat", heartbeat)
+
+    def __call__(self):
+        return self.now
+
+    def advance(self, millis):
+        self.heard.clear()
+        wait_until(lambda: len(self.heard) >= 4)  # two of each owner: the second began after
+        self.now += millis
 
 
 def heartbeats():
@@ -214,13 +238,18 @@ def test_an_aborted_writer_expects_nothing(service):
         assert service.latest() == {}
 
 
-def test_rows_of_a_writer_that_was_let_go_leave_latest(tmp_path):
-    service = Service(tmp_path, beat_seconds=SOON, lease_millis=400)
+def test_rows_of_a_writer_that_was_let_go_leave_latest(tmp_path, monkeypatch):
+    clock = Clock(monkeypatch)
+    service = Service(tmp_path, beat_seconds=SOON, clock=clock)
+    others = set(heartbeats())
     writer = service.writer()
     writer.upsert(rows({1: "a"}))
-    time.sleep(1.2)
-    assert service.elsewhere() == {1: "a"}, "the heartbeat holds them"
+    for _ in range(3):
+        clock.advance(LEASE_MILLIS - 1000)
+        assert service.elsewhere() == {1: "a"}, "the heartbeat holds them"
     del writer
+    wait_until(lambda: set(heartbeats()) <= others)
+    clock.now += LEASE_MILLIS + 1000
     wait_until(lambda: service.elsewhere() == {})
     service.close()
 
@@ -288,7 +317,7 @@ def test_a_writer_that_nobody_holds_goes_within_a_lock_of_the_open_ones(tmp_path
 
     thread = threading.Thread(target=collect, daemon=True)
     thread.start()
-    thread.join(10)
+    thread.join(120)
     assert not thread.is_alive()
     assert writers.expected(0) == writers.expected(1) == ()
     service.close()
@@ -298,8 +327,10 @@ def unavailable(method, *_):
     raise ServiceUnavailableError(f"{method.name} is not answered")
 
 
-def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
-    service = Service(tmp_path, lease_millis=400)
+def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path, monkeypatch):
+    clock = Clock(monkeypatch)
+    service = Service(tmp_path, clock=clock)
+    others = set(heartbeats())
     session = service.coordinator.begin("tasks")
     target = SpoolTarget(f"{tmp_path}/spool", service.schema, 2, session)
     beating = TableService(service.coordinator, service.owners, None, writers=OpenWriters(SOON))
@@ -310,8 +341,9 @@ def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path):
     for owner, count in report.batches.items():  # as tasks do that reach the owners
         path = target.path(0, 0, owner)
         service.owners[owner].take_over(target.first(report.source, report.attempt), path, count)
-    time.sleep(1.2)
+    for _ in range(3):
+        clock.advance(LEASE_MILLIS - 1000)
     push.commit([report])
     assert service.elsewhere() == {1: "a", 2: "b"}
-    wait_until(lambda: not heartbeats())
+    wait_until(lambda: set(heartbeats()) <= others)
     service.close()

@@ -32,7 +32,7 @@ class Stopped:
         def stopping(*args, **kwargs):
             if not self.here.is_set():
                 self.here.set()
-                assert self.woken.wait(30)
+                assert self.woken.wait(120)
             return original(*args, **kwargs)
 
         monkeypatch.setattr(kind, name, stopping)
@@ -72,7 +72,7 @@ def test_what_it_was_committing_is_refused(processes, monkeypatch, moment, name)
     stopped = Stopped(monkeypatch, *MOMENTS[moment])
     with ThreadPoolExecutor(1) as pool:
         sleeping = pool.submit(commit, old, 1, rows)
-        assert stopped.here.wait(30)
+        assert stopped.here.wait(120)
         commit(new, 1, rows)
         commit(new, 2, [{"id": 1, "v": "b"}])
         commit(new, 3, [{"id": 3, "v": "c"}])
@@ -97,7 +97,7 @@ def test_a_replacement_finds_the_commit_that_the_woken_one_has_made(processes, m
     stopped = Stopped(monkeypatch, *MOMENTS[moment])
     with ThreadPoolExecutor(1) as pool, new.open_writer("job") as writer:
         sleeping = pool.submit(commit, old, 1, rows)
-        assert stopped.here.wait(30)
+        assert stopped.here.wait(120)
         writer.upsert(rows)
         stopped.woken.set()
         sleeping.result(60)

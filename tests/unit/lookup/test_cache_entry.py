@@ -35,7 +35,7 @@ class HeldFiles(MemoryFiles):
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         self.is_copied.set()
-        assert self.let_go.wait(60)
+        assert self.let_go.wait(200)
         yield from super().read(file, columns)
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
@@ -79,7 +79,7 @@ def values_of(files: MemoryFiles, name: str) -> pa.Table:
 
 
 def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.005)
@@ -99,7 +99,7 @@ def test_a_lookup_that_waits_for_its_copy_reads_a_file_that_goes_meanwhile(
     keys = range(0, 4 * FEW_KEYS, 2)
     with ThreadPoolExecutor(1) as pool:
         found = pool.submit(values, store, files, file, *keys)
-        assert files.is_copied.wait(30)
+        assert files.is_copied.wait(120)
         store.drop(["a"])
         files.let_go.set()
         assert found.result() == [5 * key for key in keys]

@@ -48,7 +48,7 @@ class Owner:
         self.gate, self.written = threading.Event(), []
 
     def push(self, push, batch):
-        assert self.gate.wait(10)
+        assert self.gate.wait(120)
         self.written.append(push)
 
     def heartbeat(self, session_id):
@@ -61,7 +61,7 @@ class Owner:
         return index
 
     def lookup(self, asked):
-        assert self.gate.wait(10)
+        assert self.gate.wait(120)
 
     def compactions(self, wait=False):
         return len(self.written), wait
@@ -86,12 +86,12 @@ def test_lookups_that_hang_side_by_side_are_given_up_together(monkeypatch):
     monkeypatch.setattr("pkray.service.local_handle.GLANCE_SECONDS", 0.05)
     limits = CallLimits(call_seconds=60, lookup_seconds=1)
     owner = OwnerClient(LocalHandle(Owner(), "owner", limits))
-    pending = [owner.lookup.submit(None) for _ in range(4)]
+    pending = [owner.lookup.submit(None) for _ in range(30)]
     began = time.monotonic()
     for each in pending:
         with pytest.raises(ServiceUnavailableError, match="lookup_timeout"):
             each.result()
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 20
     owner.handle.target.gate.set()
     owner.handle.close()
 
@@ -125,16 +125,16 @@ def test_a_lane_runs_as_many_jobs_at_a_time_as_it_is_wide():
 
     def work(number):
         running.append(number)
-        assert gate.wait(10)
+        assert gate.wait(120)
 
     jobs = [Job(work, (number,)) for number in range(5)]
     for job in jobs:
         lane.add(job)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 120
     while len(running) < 2 and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not jobs[0].wait(0.05)
     assert sorted(running) == [0, 1]
     gate.set()
-    assert all(job.wait(10) for job in jobs)
+    assert all(job.wait(120) for job in jobs)
     assert sorted(running) == [0, 1, 2, 3, 4]

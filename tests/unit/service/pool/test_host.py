@@ -114,7 +114,7 @@ def test_a_worker_that_wakes_answers_no_caller_that_knows_its_old_number(pool, f
     after = pool.take_over(host)
     with pytest.raises(MovedError):
         host.call(PART, number, GENERATION, ("user",))
-    assert owner.closed.wait(10)
+    assert owner.closed.wait(120)
     assert pool.hosts[after.worker].call(PART, after.number, GENERATION, ("user",)) == after.number
 
 
@@ -145,7 +145,7 @@ def test_a_worker_answers_only_under_the_newest_number(pool, first):
     after = pool.locate()
     assert after.worker == host.worker
     assert host.call(PART, after.number, GENERATION, ("user",)) == after.number
-    assert owner.closed.wait(10)
+    assert owner.closed.wait(120)
     with pytest.raises(MovedError) as caught:
         host.call(PART, number, GENERATION, ("user",))
     assert caught.value.assignment == after
@@ -186,7 +186,7 @@ def test_a_part_that_is_not_called_for_long_is_closed_and_opened_again(pool, fir
     for _ in range(1000):
         pool.now += 1
         pool.beat()
-    assert owner.closed.wait(10)
+    assert owner.closed.wait(120)
     del pool.owners[number]
     assert host.call(PART, number, GENERATION, ("user",)) == number
     assert pool.locate().number == number

@@ -43,7 +43,7 @@ def test_epochs_that_come_again_are_written_once(spool):
 def test_epochs_wait_until_some_are_read(spool):
     made = pumped(spool, *range(30))
     made.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     reader = Spool(spool.store)
     while reader.count() < 9 and time.monotonic() < deadline:
         time.sleep(0.01)

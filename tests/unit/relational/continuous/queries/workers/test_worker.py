@@ -56,7 +56,7 @@ def state_after(errors: list[Exception]) -> tuple[str, list[str], list[Exception
         return OneEpoch()
 
     worker = QueryWorker("q", opened, Trigger(), lambda failure: failures.append(failure.message))
-    worker._thread.join(10)
+    worker._thread.join(120)
     return worker.status()["state"], failures, errors
 
 
@@ -100,6 +100,6 @@ class Behind(OneEpoch):
 
 def test_what_was_read_is_no_lag_from_then_on():
     worker = QueryWorker("q", Behind, Trigger(3600.0), lambda failure: failure)
-    assert worker.wait(lambda status: status["sources"] == {"t": 7}, 10)
+    assert worker.wait(lambda status: status["sources"] == {"t": 7}, 120)
     assert worker.status()["lag"] == {"t": {"snapshots": 0, "seconds": 0.0}}
     worker.stop()
