@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from pkray.options.values import duration_text
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.changelog_modes import INSERT, change_kinds
 from pkray.relational.plan.expressions import AggregateCall
+from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -130,6 +133,44 @@ def kept_states(node: Node, default: str = NEVER) -> tuple[State, ...]:
         return found
     sides = source_sides(node)
     return tuple(_read(state, side) for state, side in zip(found, sides, strict=True))
+
+
+def keyed_map(node: Node) -> str | None:
+    """Name a column of a type that holds a MAP, by which states of an operator may be kept; None
+    where there is none.
+    """
+    keyed = (field for each in _keyed(node) for field in each)
+    return next((each.name for each in keyed if _holds_map(each.type.arrow)), None)
+
+
+def _keyed(node: Node) -> Iterator[Fields]:
+    """List the columns whose values keys of states hold, by which rows or values are found."""
+    kept = states(node)
+    match node:
+        case Aggregate():
+            calls = [c for _, c in node.aggregates if c.distinct or _keeps_values(node, c)]
+            ordered = (key.column for call in calls for key in call.order_by)
+            values = (name for call in calls for name in call.arguments)
+            yield node.input.fields.only(dict.fromkeys((*node.keys, *values, *ordered)))
+        case RowKey(keys=keys) if keys:
+            yield node.input.fields.only(keys)
+        case Join() | IntervalJoin() if kept and not is_windowed(node):
+            for each, state in zip(node.inputs, kept, strict=True):
+                by_row = "row" in state.key and "row" not in each.fields
+                is_whole = by_row and change_kinds(each) != INSERT
+                named = [name for name in state.key if name in each.fields]
+                yield each.fields if is_whole else each.fields.only(named)
+        case _:
+            by_key = bool(kept) and all(each.shape == "fold" for each in kept)
+            for each in node.inputs if kept else ():
+                keys = (*kept[0].key,) if by_key else each.fields.names
+                yield each.fields.only(name for name in keys if name in each.fields)
+
+
+def _holds_map(kind: pa.DataType) -> bool:
+    if pa.types.is_map(kind):
+        return True
+    return any(_holds_map(kind.field(place).type) for place in range(kind.num_fields))
 
 
 def _read(state: State, side: SourceSide | None) -> State:

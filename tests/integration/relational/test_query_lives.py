@@ -575,6 +575,20 @@ def test_a_dropped_query_leaves_no_tag_and_no_consumer(shop):
     assert [name for name in left if "." in name or "-" in name] == ["query.json"]
 
 
+def test_a_query_that_is_held_drops_no_later_beginning_and_its_name_drops_what_is_there(shop):
+    shop.put({1: 1})
+    old = shop.begin()
+    shop.catch_up(old)
+    shop.open().query("default.r").drop()
+    new = shop.begin()
+    with pytest.raises(QueryFencedError, match="another begun under its name"):
+        old.drop()
+    shop.check(new)
+    shop.open().query("default.r").drop()
+    with pytest.raises(QueryNotFoundError):
+        new.status()
+
+
 def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):
     shop.put({1: 1})
     old = shop.begin()

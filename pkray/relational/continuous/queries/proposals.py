@@ -11,7 +11,7 @@ from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.feeds.streams import in_query, streams_in
 from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.queries.definitions.query_store import Definition
-from pkray.relational.continuous.queries.incarnations.life import columns_read
+from pkray.relational.continuous.queries.incarnations.life import check_maps, columns_read
 from pkray.relational.continuous.queries.starting import check_no_circle
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.upgrades.stored import StoredUpgrade
@@ -32,11 +32,13 @@ def proposal(
 
     Raises:
         UnsupportedError: a node does not run continuously.
+        QueryDivergedError: the query is of an older version, and the plan keeps rows by MAPs.
     """
     current = query.definition
     roots = in_query(made_of, query.folder, current.begun)
     for root in roots:
         check_operators(root, document["dialect"])
+    check_maps(current, roots)
     begun = {
         name: current.beginnings.get(name, at)
         for name, at in Feeds(scans_of(roots)).beginnings().items()

@@ -23,7 +23,11 @@ from pkray.relational.continuous.queries.definitions.query_store import (
 )
 from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
 from pkray.relational.continuous.queries.incarnations import savepoints
-from pkray.relational.continuous.queries.incarnations.life import check_life, columns_read
+from pkray.relational.continuous.queries.incarnations.life import (
+    check_life,
+    check_maps,
+    columns_read,
+)
 from pkray.relational.continuous.queries.workers.shares import QueryShares
 from pkray.relational.continuous.upgrades.stored import Site
 from pkray.relational.plan.nodes import Node, Scan
@@ -216,6 +220,7 @@ class StoredQuery:
         Raises:
             QueryDivergedError: they do not.
         """
+        check_maps(self.definition, self.roots)
         results = list(self.results().values())
         for tries_left in reversed(range(_LOOKS)):
             log = self.log()

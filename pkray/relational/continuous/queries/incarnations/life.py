@@ -25,6 +25,7 @@ from pkray.relational.continuous.outlets.result_history import ResultHistory
 from pkray.relational.continuous.outlets.table_outlet import gone
 from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.state import keyed_map
 from pkray.relational.sources.table import TableSource
 from pkray.table.table import Table
 
@@ -45,6 +46,7 @@ def check_life(
             do.
         SchemaChangedError: a column that it reads was dropped, and another added under its name.
     """
+    check_maps(definition, roots)
     newest = log.newest_checkpoint()
     begun = log.epochs_from(newest.epoch + 1 if newest is not None else 0)
     _check_epochs(definition, newest or NOTHING_YET, begun)
@@ -53,6 +55,30 @@ def check_life(
     _check_sources(roots, newest or NOTHING_YET, begun)
     check_columns(roots, definition.columns)
     return newest
+
+
+def check_maps(definition: Definition, roots: Sequence[Node]) -> None:
+    """Check that keys of states that hold MAPs are those by which they are looked for.
+
+    Versions that put the files of a query beside its definition told MAPs apart by the order of
+    their entries, in keys of states too: what they stored is not found.
+
+    Raises:
+        QueryDivergedError: a query of theirs has such keys.
+    """
+    if definition.apart:
+        return
+    for node in (each for root in roots for each in root.walk()):
+        column = keyed_map(node)
+        if column is not None:
+            raise QueryDivergedError(
+                f"query {definition.name} keeps rows by {column!r} ({type(node).__name__}), of a "
+                "type that holds a MAP, and was begun by an older version, for which MAPs with "
+                "their entries in another order were others: its state may lack rows under their "
+                "keys; begin anew by materialize(…, replace=True) or start(…, replace=True)",
+                query=definition.name,
+                column=column,
+            )
 
 
 def _check_epochs(definition: Definition, found: Checkpoint, begun: Sequence[EpochRecord]) -> None:
