@@ -633,12 +633,12 @@ class Wake(Step):
         names = [job.query for job in over]
         if any(each is machine and said["query"] in names for each, said in life.told[told:]):
             raise Wrong(f"a process that woke called on_failure: {life.told[-1]}")
-        for job in jobs:
-            starts = sleeper.called is job or job.query in opening
-            self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
         called = sleeper.called
         if called is not None and sleeper.what.startswith("drop") and _is_dropped(life, called):
             called.machine, called.state, called.older = None, "dropped", None
+        for job in jobs:
+            starts = called is job or job.query in opening
+            self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
         if called is not None and sleeper.plan is not None and called.machine is machine:
             called.former, called.plan, called.clears = called.plan, sleeper.plan, True
             called.excuses, called.savepoints, called.older = set(), {}, None
