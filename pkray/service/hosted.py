@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -81,6 +81,10 @@ class Hosting(Protocol):
     @property
     def silent_seconds(self) -> float:
         """For how long a process may be silent before it is replaced."""
+        ...
+
+    def pooled(self, warehouse: str, storage_options: Mapping[str, Any]) -> Hosting:
+        """Give what hosts work in the processes that all tables of a warehouse share."""
         ...
 
     def host(

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pkray.errors import ServiceUnavailableError
-from pkray.service.pool.parts import Assignment, HostedTable, Part, Renewal, WorkerProcess
+from pkray.service.pool.parts import (
+    Assignment,
+    HostedThing,
+    HostedWork,
+    Part,
+    Renewal,
+    WorkerProcess,
+)
 
 LEASE_SECONDS = 5.0
 """How long a worker may answer after the keeper has heard of it. Short, as nobody else gets the
@@ -22,6 +30,7 @@ class _Worker:
     process: WorkerProcess
     until: float
     has_nothing_older: bool
+    is_suspect: bool = False
 
 
 class Assignments:
@@ -30,6 +39,9 @@ class Assignments:
     A part is given away only when the worker that had it cannot answer any more: its lease has run
     out, its process is known to be dead, or it has dropped the part. Keepers remember nothing of
     those before them: a new one waits until their leases have run out, and assigns all parts anew.
+
+    Work (`HostedWork`) is opened by its worker without being called. It may be given away at once:
+    should the process before be at it still, what both write tells which of them goes on.
 
     Args:
         workers: that there are to be.
@@ -40,12 +52,13 @@ class Assignments:
     def __init__(self, workers: int, clock: Callable[[], float], first: int) -> None:
         self.workers = workers
         self._clock = clock
-        self._number = first
+        self._first = self._number = first
         self._lock = threading.Lock()
         self._settled_at = clock() + LEASE_SECONDS * _DRIFT
         self._processes: dict[int, _Worker] = {}
         self._replaced: set[str] = set()
-        self._tables: dict[str, HostedTable] = {}
+        self._tables: dict[str, HostedThing] = {}
+        self._silent: set[str] = set()
         self._given: dict[Part, Assignment] = {}
         self._free_at: dict[Part, tuple[float, int]] = {}
         self._is_closed = False
@@ -53,33 +66,42 @@ class Assignments:
     def __len__(self) -> int:
         return len(self._tables)
 
-    def open(self, table: HostedTable) -> HostedTable:
+    def open(self, table: HostedThing) -> HostedThing:
         """Host a table; return it as it is hosted, perhaps since before."""
         with self._lock:
             if self._is_closed:
                 raise ServiceUnavailableError("the pool of workers is ending: try again")
-            return self._tables.setdefault(table.location.fingerprint, table)
+            return self._tables.setdefault(table.key, table)
 
-    def locate(self, table: HostedTable, index: int) -> Assignment:
+    def has(self, key: str) -> bool:
+        """Whether a table, or work, is hosted."""
+        return key in self._tables
+
+    def locate(self, table: HostedThing, index: int) -> Assignment:
         """Find the worker that has a part; assign it where no worker that lives has it.
 
         Raises:
-            ServiceUnavailableError: the table has another number of owners, or the part cannot be
-                given to anybody yet.
+            ServiceUnavailableError: the table has another number of owners, the part cannot be
+                given to anybody yet, or the work has ended.
         """
+        if isinstance(table, HostedWork):
+            with self._lock:
+                if table.key not in self._tables:
+                    raise ServiceUnavailableError(f"{table.name} is not there: it was ended")
+                return self._assign(table.part(index), self._tables[table.key])
         hosted = self.open(table)
         if hosted.owners != table.owners:
             raise ServiceUnavailableError(
-                f"table {table.location.name} has {hosted.owners} owners by now, not "
+                f"table {table.name} has {hosted.owners} owners by now, not "
                 f"{table.owners}: load it again",
-                table=table.location.name,
+                table=table.name,
             )
         with self._lock:
             return self._assign(table.part(index), hosted)
 
     def claim(
         self, worker: int, process: WorkerProcess, part: Part
-    ) -> tuple[Assignment | None, HostedTable | None]:
+    ) -> tuple[Assignment | None, HostedThing | None]:
         """Say where a part is, to a worker that was called for it; None where nobody has it."""
         with self._lock:
             known, given = self._processes.get(worker), self._given.get(part)
@@ -106,7 +128,42 @@ class Assignments:
             }
             until = now + LEASE_SECONDS * _DRIFT
             self._processes[worker] = _Worker(process, until, len(gone) == 0)
-            return Renewal(gone)
+            self._assign_work()
+            due = {
+                part: given.number
+                for part, given in self._given.items()
+                if given.worker == worker and self._is_work(part) and part not in held
+            }
+            return Renewal(gone, due=due, keeper=self._first)
+
+    def living(self, worker: int) -> WorkerProcess | None:
+        """Return a worker's process; None where there is none, or it seems to be dead."""
+        found = self._processes.get(worker)
+        return None if found is None or found.is_suspect else found.process
+
+    def suspect(self, worker: int, process: WorkerProcess) -> None:
+        """Have others do what a worker was at, whose process seems to be dead."""
+        with self._lock:
+            known = self._processes.get(worker)
+            if known is None or known.process != process:
+                return
+            known.is_suspect = True
+            for part, given in list(self._given.items()):
+                if given.worker == worker and self._is_work(part):
+                    del self._given[part]
+            self._assign_work()
+
+    def silent(self, seconds: float) -> list[int]:
+        """List the workers whose leases ran out so long ago, each process once."""
+        with self._lock:
+            now = self._clock()
+            found = [
+                number
+                for number, each in self._processes.items()
+                if each.until + seconds < now and each.process.token not in self._silent
+            ]
+            self._silent.update(self._processes[number].process.token for number in found)
+            return found
 
     def move(self, part: Part, number: int) -> None:
         """Take a part from the worker that has it under this number: it does not get on."""
@@ -124,12 +181,15 @@ class Assignments:
             return {p: n for p, n in numbers.items() if p not in given or given[p].number != n}
 
     def release(self, table: str) -> dict[Part, Assignment]:
-        """Host a table no longer; the parts that workers may still have."""
+        """Host a table, or work and its helpers, no longer; the parts that workers may still
+        have."""
         with self._lock:
-            self._tables.pop(table, None)
-            parts = {part: given for part, given in self._given.items() if part.table == table}
+            keys = {each for each in self._tables if each == table or each.startswith(f"{table}/")}
+            parts = {p: a for p, a in self._given.items() if p.table == table or p.table in keys}
             for part, given in parts.items():
                 self._revoke(part, given)
+            for each in keys:
+                del self._tables[each]
             return parts
 
     def dropped(self, part: Part, number: int) -> None:
@@ -145,7 +205,17 @@ class Assignments:
             self._is_closed = not self._tables
             return self._is_closed
 
-    def _assign(self, part: Part, table: HostedTable) -> Assignment:
+    def _is_work(self, part: Part) -> bool:
+        return isinstance(self._tables.get(part.table), HostedWork)
+
+    def _assign_work(self) -> None:
+        """Give all work to workers that live; what cannot be given yet is looked at again."""
+        for each in self._tables.values():
+            if isinstance(each, HostedWork):
+                with suppress(ServiceUnavailableError):
+                    self._assign(each.part(), each)
+
+    def _assign(self, part: Part, table: HostedThing) -> Assignment:
         now, given = self._clock(), self._given.get(part)
         if given is not None:
             if self._processes[given.worker].until > now:
@@ -153,19 +223,37 @@ class Assignments:
             self._revoke(part, given)
         self._settle(now)
         wait = max(self._settled_at, self._free_at.get(part, (0.0, 0))[0]) - now
-        workers = [number for number, each in self._processes.items() if each.until > now]
+        is_work = isinstance(table, HostedWork)
+        workers = [
+            number
+            for number, each in self._processes.items()
+            if each.until > now and not (is_work and each.is_suspect)
+        ]
         if wait > 0 or not workers:
             reason = f"is given to another worker in {wait:.1f} s" if wait > 0 else "has no worker"
             raise ServiceUnavailableError(
-                f"{table.label(part.index)} {reason}: try again", table=table.location.name
+                f"{table.label(part.index)} {reason}: try again", table=table.name
             )
         self._free_at.pop(part, None)
         loads = Counter(each.worker for each in self._given.values())
-        together = Counter(a.worker for p, a in self._given.items() if p.table == part.table)
+        together = Counter(self._beside(part, is_work))
         self._number += 1
         worker = min(workers, key=lambda each: (together[each], loads[each], each))
         self._given[part] = Assignment(worker, self._number)
         return self._given[part]
+
+    def _beside(self, part: Part, is_work: bool) -> Iterator[int]:
+        """Yield the worker of each part that is to be apart from this one.
+
+        Those are the parts of the same table; of work all other work, and its helpers thrice.
+        """
+        for other, given in self._given.items():
+            if is_work and self._is_work(other):
+                yield given.worker
+                if other.table.partition("/")[0] == part.table.partition("/")[0]:
+                    yield from (given.worker, given.worker)
+            elif other.table == part.table:
+                yield given.worker
 
     def _settle(self, now: float) -> None:
         """See whether all workers have dropped what a keeper before this one gave them."""
@@ -180,9 +268,11 @@ class Assignments:
         is_dead = known.process.node == process.node
         for part, given in list(self._given.items()):
             if given.worker == worker:
+                is_work = self._is_work(part)
                 del self._given[part]
-                self._free_at[part] = 0.0 if is_dead else known.until, given.number
+                self._free_at[part] = 0.0 if is_dead or is_work else known.until, given.number
 
     def _revoke(self, part: Part, given: Assignment) -> None:
         del self._given[part]
-        self._free_at[part] = self._processes[given.worker].until, given.number
+        if not self._is_work(part):
+            self._free_at[part] = self._processes[given.worker].until, given.number

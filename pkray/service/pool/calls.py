@@ -5,9 +5,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from pkray.service.handle import Client, Group, method
-from pkray.service.pool.parts import Assignment, HostedTable, Part, Renewal, WorkerProcess
+from pkray.service.pool.parts import Assignment, HostedThing, Part, Renewal, WorkerProcess
 
 _ASK = Group("ask", threads=4)
 _RENEW = Group("renew", threads=4)
@@ -17,17 +18,21 @@ class KeeperClient(Client):
     """The methods of a pool's keeper."""
 
     @method(_ASK, is_short=True)
-    def open(self, table: HostedTable) -> HostedTable:
+    def open(self, table: HostedThing) -> HostedThing:
         """Host a table; return it as it is hosted, perhaps since before."""
 
     @method(_ASK, is_short=True)
-    def locate(self, table: HostedTable, index: int) -> Assignment:
+    def has(self, key: str) -> bool:
+        """Whether a table, or work, is hosted."""
+
+    @method(_ASK, is_short=True)
+    def locate(self, table: HostedThing, index: int) -> Assignment:
         """Find the worker that has a part; assign it where no worker that lives has it."""
 
     @method(_RENEW, is_short=True)
     def claim(
         self, worker: int, process: WorkerProcess, part: Part
-    ) -> tuple[Assignment | None, HostedTable | None]:
+    ) -> tuple[Assignment | None, HostedThing | None]:
         """Say where a part is, to a worker that was called for it."""
 
     @method(_RENEW, is_short=True)
@@ -44,8 +49,31 @@ class KeeperClient(Client):
 
     @method(_ASK, is_short=True)
     def release(self, table: str) -> dict[Part, Assignment]:
-        """Host a table no longer; the parts that workers may still have."""
+        """Host a table, or work, no longer; the parts that workers may still have."""
 
     @method(_ASK, is_short=True)
     def dropped(self, part: Part, number: int) -> None:
         """Note that the worker which had a part under this number has dropped it."""
+
+
+_WORK = Group("work", threads=32)
+
+
+class WorkClient(Client):
+    """The methods of work: see `Work`."""
+
+    @method(_WORK, is_short=True)
+    def status(self) -> tuple[bool, dict[str, Any]]:
+        """Say whether it may still do something, and what it does."""
+
+    @method(_WORK)
+    def keep(self, seconds: float) -> bool:
+        """Write down what it has; false where that takes longer."""
+
+    @method(_WORK)
+    def stop(self, seconds: float) -> bool:
+        """End it; false where that takes longer."""
+
+    @method(_WORK)
+    def do(self, name: str, *arguments: Any) -> Any:
+        """Call a method of it."""

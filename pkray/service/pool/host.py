@@ -8,13 +8,21 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Protocol
 
-from pkray.errors import PkrayError, ServiceUnavailableError
+from pkray.errors import PkrayError, ServiceError, ServiceUnavailableError, StorageError
 from pkray.service.handle import Method
 from pkray.service.local_handle import Job
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.lease import Lease, awake_and_asleep
-from pkray.service.pool.parts import Assignment, HostedTable, MovedError, Part, WorkerProcess
+from pkray.service.pool.parts import (
+    Assignment,
+    HostedThing,
+    HostedWork,
+    MovedError,
+    Part,
+    WorkerProcess,
+)
+from pkray.service.pool.work import Work
 from pkray.service.progress import LOOKUPS, START, CallProgress
 from pkray.service.timing.pulse import Pulse
 
@@ -24,10 +32,12 @@ BEAT_SECONDS = 1.0
 """How often a worker renews its lease."""
 _IDLE_SECONDS = 900.0
 """After which a part that holds nothing is closed; it is opened again when it is called."""
+_ENDED_SECONDS = 60.0
+"""After which work that has ended, and that nobody asks for, is hosted no more."""
 
 
 class Target(Protocol):
-    """An owner or a coordinator."""
+    """An owner, a coordinator, or work."""
 
     def close(self) -> None: ...
 
@@ -43,7 +53,7 @@ class HostedPart:
         self,
         part: Part,
         number: int,
-        table: HostedTable,
+        table: HostedThing,
         make: Callable[[HostedPart], Target],
         clock: Callable[[], float],
     ) -> None:
@@ -94,12 +104,27 @@ class HostedPart:
     def holds_nothing(self) -> bool:
         """Whether it was long not called, and nothing is lost if it is closed."""
         owner = self.owner
-        if self._calls or self._clock() - self._used < _IDLE_SECONDS:
+        if (
+            isinstance(self.table, HostedWork)
+            or self._calls
+            or self._clock() - self._used < _IDLE_SECONDS
+        ):
             return False
         if owner is None:
             return True
         stats = owner.stats()
         return not (stats.sessions or stats.compaction.running)
+
+    def is_fenced(self) -> bool:
+        """Whether it is work that another process took from this one."""
+        return isinstance(self._made, Work) and self._made.is_fenced
+
+    def has_ended(self) -> bool:
+        """Whether it is work that does nothing any more, and that nobody asks for."""
+        work = self._made
+        if not isinstance(work, Work) or self._calls:
+            return False
+        return self._clock() - self._used >= _ENDED_SECONDS and not work.is_running
 
     def close(self) -> None:
         """Let go of it; wait for what it is at work on."""
@@ -145,6 +170,7 @@ class PartHost:
         self._on_replaced = on_replaced
         self._clock = clock
         self._parts: dict[Part, HostedPart] = {}
+        self._keeper_is = 0
         self._lock = threading.Lock()
         self._claiming = threading.Lock()
         self._lease = Lease(self._ask, clock)
@@ -160,6 +186,12 @@ class PartHost:
         for held in list(self._parts.values()):
             with suppress(PkrayError):
                 if held.holds_nothing():
+                    self._drop(held)
+                elif held.is_fenced():  # by one that had it before: it is begun anew
+                    self._keeper.move.once(held.part, held.number)
+                    self._drop(held)
+                elif held.has_ended():
+                    self._keeper.release.once(held.table.key)
                     self._drop(held)
                 elif held.owner is not None:
                     held.owner.trim_memory()
@@ -242,7 +274,7 @@ class PartHost:
             raise ServiceUnavailableError(
                 f"{names}: at another worker since the commit began, which publishes nothing; "
                 "try again",
-                table=held.table.location.name,
+                table=held.table.name,
             )
 
     def _find(self, part: Part, number: int) -> HostedPart:
@@ -274,11 +306,37 @@ class PartHost:
         if answer.is_replaced:
             self._on_replaced()
             raise ServiceUnavailableError("another process is in this worker's place: try again")
+        if self._keeper_is not in (0, answer.keeper):
+            self._tell_of_work()
+        self._keeper_is = answer.keeper
         for part, number in answer.gone.items():
             _log.warning("%s is at another worker now", part)
             found = self._parts.get(part)
             if found is not None and found.number == number:
                 self._drop(found)
+
+        for part, number in answer.due.items():
+            Job(self._open_work, (part, number)).start()
+
+    def _tell_of_work(self) -> None:
+        """Tell a keeper that knows nothing of the work that is done here: it is to go on."""
+        for held in list(self._parts.values()):
+            if isinstance(held.table, HostedWork):
+                self._keeper.open.once(held.table)
+
+    def _open_work(self, part: Part, number: int) -> None:
+        """Open work that is this worker's. What fails may be tried again, or is given up."""
+        with suppress(ServiceUnavailableError):  # it is due again in a second
+            held = self._claim(part, number)
+            try:
+                _ = held.target
+            except (ServiceError, StorageError, OSError) as error:
+                _log.warning("%s is not opened yet: %s", part.table, error)
+                self._forget(held)
+            except Exception as error:
+                _log.warning("%s is given up: %s", part.table, error)
+                self._forget(held)
+                self._keeper.release.once(part.table)
 
     def _drop(self, held: HostedPart) -> None:
         """Answer no more calls of a part, at once; it is closed on a thread of its own."""

@@ -125,6 +125,13 @@ class Callee:
         with suppress(RayError, ValueError):
             ray.kill(self.actor, no_restart=False)
 
+    def check_place(self) -> None:
+        """See whether another one is in its place; called now and then while it is silent.
+
+        Raises:
+            ServiceUnavailableError: another one is.
+        """
+
     def unavailable(self, what: str, error: Exception | None = None) -> NoReturn:
         """Say that it does not answer.
 
@@ -199,6 +206,7 @@ class CallWatch:
                 self._asked = self._callee.ask_sign(group)
         if self._asked is not None and now - self._asked_at >= self._apart:
             self._callee.silent_seconds()
+            self._callee.check_place()
 
     def _hear(self, now: float) -> None:
         asked, self._asked = self._asked, None

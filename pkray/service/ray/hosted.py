@@ -14,6 +14,7 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import PkrayError, ServiceUnavailableError
 from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
+from pkray.service.pool.work import Work
 from pkray.service.ray.actors import NAMESPACE
 from pkray.service.ray.callee import cause_of
 
@@ -26,7 +27,7 @@ _START_SECONDS = 120.0
 _LOOK_SECONDS = 0.05
 _APART_SECONDS = 1.0
 """Between two looks whether an actor that has much to do still answers."""
-_ENDED: dict[str, Any] = {
+ENDED: dict[str, Any] = {
     "state": "stopped",
     "failure": None,
     "epoch": -1,
@@ -36,34 +37,7 @@ _ENDED: dict[str, Any] = {
 """The status of work whose process was ended."""
 
 
-class _Host:
-    """Hosts one piece of work.
-
-    Args:
-        make: makes it.
-    """
-
-    def __init__(self, make: Callable[..., Hosted], *arguments: Any) -> None:
-        self._work = make(*arguments)
-
-    def status(self) -> tuple[bool, dict[str, Any]]:
-        """Say whether it may still do something, and what it does."""
-        return self._work.is_running, self._work.status()
-
-    def keep(self, seconds: float) -> bool:
-        """Write down what it has; false where that takes longer."""
-        return self._work.keep(seconds)
-
-    def stop(self, seconds: float) -> bool:
-        """End it; false where that takes longer."""
-        return self._work.stop(seconds)
-
-    def call(self, method: str, *arguments: Any) -> Any:
-        """Call a method of it."""
-        return getattr(self._work, method)(*arguments)
-
-
-HostActor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=32)(_Host)  # type: ignore[call-overload] # it has no types
+HostActor: Any = ray.remote(num_cpus=0, max_restarts=-1, max_concurrency=32)(Work)  # type: ignore[call-overload] # it has no types
 
 
 class _SilentError(ServiceUnavailableError):
@@ -158,7 +132,7 @@ class RemoteHosted(Hosted):
                 if not is_silent:  # it is being begun again
                     self._silence.began_anew()
                 if find(self._name) is None:
-                    return False, dict(_ENDED)
+                    return False, dict(ENDED)
                 if is_silent:
                     self._replace_if_silent()
                 if time.monotonic() >= deadline:
@@ -200,7 +174,7 @@ class RemoteHosted(Hosted):
         except GetTimeoutError:
             raise _SilentError(f"{self._name} does not answer within {seconds:.0f} s") from None
         except (PkrayError, RayError) as error:
-            raise _error_of(self._name, error) from None
+            raise error_of(self._name, error) from None
 
 
 class RemoteCaller(Caller):
@@ -212,7 +186,7 @@ class RemoteCaller(Caller):
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         answer: Future[Any] = Future()
-        given = self._actor.call.remote(method, *arguments).future()
+        given = self._actor.do.remote(method, *arguments).future()
         given.add_done_callback(lambda done: self._answer(done, answer))
         return answer
 
@@ -221,10 +195,10 @@ class RemoteCaller(Caller):
         if error is None:
             answer.set_result(done.result())
         else:
-            answer.set_exception(_error_of(self._name, error))
+            answer.set_exception(error_of(self._name, error))
 
 
-def _error_of(name: str, error: BaseException) -> BaseException:
+def error_of(name: str, error: BaseException) -> BaseException:
     """Find what an actor raised, or say that it is not there."""
     cause = cause_of(error) if isinstance(error, RayTaskError) else error
     if not isinstance(cause, RayError):

@@ -14,7 +14,7 @@ from pkray.service.call_limits import CallLimits
 from pkray.service.handle import Method, Pending, persist
 from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.in_order import Ticket
-from pkray.service.pool.parts import Assignment, HostedTable, MovedError, Part
+from pkray.service.pool.parts import Assignment, HostedThing, MovedError
 from pkray.service.ray.callee import Callee
 from pkray.service.ray.handle import AS_BYTES
 
@@ -23,6 +23,9 @@ T = TypeVar("T")
 
 _MOVES = 4
 """Times that a call is sent to another place; by then it is asked anew where the part is."""
+
+_LOOK_SECONDS = 1.0
+"""Between two looks whether a part that is silent is elsewhere by now."""
 
 
 class ReachedPool(Protocol):
@@ -49,15 +52,18 @@ class _Place(Callee):
     def __init__(
         self,
         pool: ReachedPool,
-        part: Part,
+        table: HostedThing,
+        index: int,
         assignment: Assignment,
-        name: str,
         limits: CallLimits,
         look: Callable[[], None],
     ) -> None:
         self.assignment = assignment
         self._pool = pool
-        self._part = part
+        self._table = table
+        self._index = index
+        self._part = table.part(index)
+        self._looked = time.monotonic()
         self._tickets = 0
         self._caller = uuid.uuid4().hex
         self._ordering = threading.Lock()
@@ -65,7 +71,7 @@ class _Place(Callee):
         def find() -> Any:
             return pool.worker(assignment.worker)
 
-        super().__init__(find(), name, limits, look, find)
+        super().__init__(find(), table.label(index), limits, look, find)
 
     def send(
         self, method: Method[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
@@ -80,6 +86,18 @@ class _Place(Callee):
 
     def ask_sign(self, group: str) -> Any:
         return self.actor.sign_of_life.remote(self._part, group)
+
+    def check_place(self) -> None:
+        """See whether the keeper has given the part to another worker, as the lease ran out."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = now
+        given = self.assignment
+        with suppress(ServiceUnavailableError):
+            given = self._pool.keeper.locate.once(self._table, self._index)
+        if given != self.assignment:
+            self.unavailable("is at another worker now, as this one is silent; try again")
 
     def _replace(self, is_silent: bool) -> None:
         if is_silent:
@@ -149,7 +167,7 @@ class PlacedHandle:
     def __init__(
         self,
         pool: ReachedPool,
-        table: HostedTable,
+        table: HostedThing,
         index: int,
         look: Callable[[], None] = lambda: None,
         limits: CallLimits | None = None,
@@ -214,5 +232,4 @@ class PlacedHandle:
                 self._place = self._at(assignment)
 
     def _at(self, assignment: Assignment) -> _Place:
-        part, name = self._table.part(self._index), self._table.label(self._index)
-        return _Place(self._pool, part, assignment, name, self.limits, self._look)
+        return _Place(self._pool, self._table, self._index, assignment, self.limits, self._look)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import os
 import time
 import uuid
@@ -15,6 +16,8 @@ from functools import lru_cache
 from typing import Any
 
 import ray
+from ray import cloudpickle
+from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pkray.clock import now_millis
@@ -33,8 +36,17 @@ from pkray.service.pool.host import HostedPart, PartHost, Target
 from pkray.service.pool.in_order import InOrder, Ticket
 from pkray.service.pool.lease import awake_and_asleep
 from pkray.service.pool.memory import WorkerMemory
-from pkray.service.pool.parts import COORDINATOR, Assignment, HostedTable, Part, WorkerProcess
+from pkray.service.pool.parts import (
+    COORDINATOR,
+    Assignment,
+    HostedTable,
+    HostedThing,
+    HostedWork,
+    Part,
+    WorkerProcess,
+)
 from pkray.service.pool.shared_executor import SharedExecutor
+from pkray.service.pool.work import Work
 from pkray.service.progress import CallProgress
 from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_life
 from pkray.service.ray.handle import RayHandle
@@ -45,8 +57,12 @@ from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 from pkray.storage.secrets import reveal
 
+_log = logging.getLogger(__name__)
+
 _KEEP_UP_SECONDS = 2.0
 """How often the keeper looks for workers that are dead for good, and for new nodes."""
+_WATCH_SECONDS = 0.25
+"""How often it looks whether a worker has died."""
 _EMPTY_SECONDS = 30.0
 """After which a pool without tables ends."""
 _OVERTAKEN_SECONDS = 5.0
@@ -62,8 +78,12 @@ _LEAST_MEMORY = 64 << 20
 
 def pool_name(location: TableLocation) -> str:
     """Name the pool of the table's warehouse and of the keys that open it."""
-    warehouse = location.url.rstrip("/").rsplit("/", 2)[0]
-    return _named(warehouse, repr(sorted(reveal(location.storage_options).items())))
+    return pool_of(location.url.rstrip("/").rsplit("/", 2)[0], location.storage_options)
+
+
+def pool_of(warehouse: str, storage_options: Mapping[str, Any]) -> str:
+    """Name the pool of a warehouse and of the keys that open it."""
+    return _named(warehouse.rstrip("/"), repr(sorted(reveal(storage_options).items())))
 
 
 @lru_cache(maxsize=64)
@@ -151,14 +171,18 @@ class _Keeper:
         self._start(wanted)
         self._pulse = Pulse(self._keep_up, _KEEP_UP_SECONDS, "pkray-keeper")
         self._pulse.start()
+        self._lives: dict[Any, WorkerProcess] = {}
+        self._numbers: dict[WorkerProcess, int] = {}
+        self._watching = Pulse(self._watch, _WATCH_SECONDS, "pkray-watch")
+        self._watching.start()
 
     @ray.method(concurrency_group="watch")
     def sign_of_life(self, group: str) -> tuple[str, object]:
         return sign_of_life(self.progress, group)
 
-    def open(self, table: HostedTable) -> HostedTable:
-        """Host a table of this pool's warehouse and keys."""
-        if pool_name(table.location) != self._pool.name:
+    def open(self, table: HostedThing) -> HostedThing:
+        """Host work, or a table of this pool's warehouse and keys."""
+        if isinstance(table, HostedTable) and pool_name(table.location) != self._pool.name:
             raise OptionError(
                 f"table {table.location.name} is of another warehouse, or opened with other keys, "
                 "than this pool of workers: it has its own",
@@ -166,8 +190,9 @@ class _Keeper:
             )
         return self.served.open(table)
 
-    def locate(self, table: HostedTable, index: int) -> Assignment:
-        self.open(table)
+    def locate(self, table: HostedThing, index: int) -> Assignment:
+        if isinstance(table, HostedTable):
+            self.open(table)
         return self.served.locate(table, index)
 
     def _places(self) -> list[str | None]:
@@ -208,6 +233,26 @@ class _Keeper:
                 ray.kill(worker)
             ray.kill(ray.get_runtime_context().current_actor)
         self._start(self._places())
+        for number in self.served.silent(self._pool.limits.call_seconds):
+            _log.warning("worker %d is replaced: it shows no sign of life", number)
+            with suppress(RayError):
+                ray.kill(self._workers[number], no_restart=False)
+        return True
+
+    def _watch(self) -> bool:
+        """Have others do the work of a worker that has died: Ray ends the call that it is in."""
+        for number, worker in enumerate(list(self._workers)):
+            process = self.served.living(number)
+            if process is not None and process not in self._lives.values():
+                with suppress(RayError):
+                    self._lives[worker.live.remote()] = process
+                    self._numbers[process] = number
+        if not self._lives:
+            return True
+        ended, _ = ray.wait([*self._lives], num_returns=len(self._lives), timeout=0)
+        for call in ended:
+            process = self._lives.pop(call)
+            self.served.suspect(self._numbers.pop(process), process)
         return True
 
 
@@ -303,6 +348,11 @@ class _Worker:
         return node(), (os.getpid(), self._host.sign(part, group) or ())
 
     @ray.method(concurrency_group="watch")
+    async def live(self) -> None:
+        """Answer never: whoever asks learns of it when this process dies."""
+        await asyncio.Event().wait()
+
+    @ray.method(concurrency_group="watch")
     async def drop(self, part: Part, number: int) -> None:
         """Close a part, and return when it is."""
         job = _Answering(asyncio.get_running_loop(), self._host.drop, part, number)
@@ -323,12 +373,16 @@ class _Worker:
         return encode_answer(*self._host.call(part, number, method, (decode_request(request),)))
 
     def _make(self, held: HostedPart) -> Target:
-        index = held.part.index
-        Served(held.table.location, dedicated=False).check()
-        return self._coordinator(held) if index == COORDINATOR else self._owner(held, index)
+        table, index = held.table, held.part.index
+        if isinstance(table, HostedWork):
+            make, arguments = cloudpickle.loads(table.payload)
+            return Work(make, *arguments)
+        Served(table.location, dedicated=False).check()
+        if index == COORDINATOR:
+            return self._coordinator(held, table)
+        return self._owner(held, table, index)
 
-    def _owner(self, held: HostedPart, index: int) -> BucketOwner:
-        table = held.table
+    def _owner(self, held: HostedPart, table: HostedTable, index: int) -> BucketOwner:
         settings = OwnerSettings(
             index,
             table.owners,
@@ -353,8 +407,7 @@ class _Worker:
     def _handles(self, table: HostedTable) -> list[PlacedHandle]:
         return [PlacedHandle(self._pool, table, index) for index in range(table.owners)]
 
-    def _coordinator(self, held: HostedPart) -> Coordinator:
-        table = held.table
+    def _coordinator(self, held: HostedPart, table: HostedTable) -> Coordinator:
         handles = self._handles(table)
 
         def numbers() -> dict[Part, int]:

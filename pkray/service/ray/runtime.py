@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 import ray
@@ -24,7 +24,7 @@ from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
-from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
+from pkray.service.hosted import NOTHING, Caller, Hosted, Hosting, Reserved
 from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.pool.parts import COORDINATOR, HostedTable
@@ -43,7 +43,8 @@ from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.hosted import RemoteHosted, Silence
 from pkray.service.ray.placed_handle import PlacedHandle
-from pkray.service.ray.pool import Pool, PoolSettings, pool_name
+from pkray.service.ray.pool import Pool, PoolSettings, pool_name, pool_of
+from pkray.service.ray.pooled_work import PoolHosting
 from pkray.service.ray.workers import Workers
 from pkray.service.runtime import (
     checked_directory,
@@ -208,6 +209,11 @@ class RayRuntime:
         made = hosted.host(name, make, *arguments, reserved=reserved)
         return RemoteHosted(made, name, self._silence(name))
 
+    def pooled(self, warehouse: str, storage_options: Mapping[str, Any]) -> Hosting:
+        """Give what hosts work in the pool of a warehouse: see `Hosting`."""
+        name = pool_of(warehouse, storage_options)
+        return PoolHosting(self, name, lambda: self._pool(name), self._limits)
+
     def caller(self, name: str) -> Caller:
         """Call methods of the work of this name: see `Hosting`."""
         return hosted.caller(name)
@@ -267,7 +273,8 @@ class RayRuntime:
         self._end_dedicated(location)
         pool = self._pool(pool_name(location))
         wanted = self._owners or default_owners(schema, self.processors)
-        table = pool.keeper.open(HostedTable(location, wanted, self._lease_millis, self._limits))
+        wanted_as = HostedTable(location, wanted, self._lease_millis, self._limits)
+        table = cast(HostedTable, pool.keeper.open(wanted_as))
         handle = PlacedHandle(pool, table, COORDINATOR, look, self._limits)
         placed = PooledOwners(pool.settings, table)
         return self._reached(location, CoordinatorClient(handle), placed.clients(look), placed)

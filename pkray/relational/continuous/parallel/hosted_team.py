@@ -41,6 +41,10 @@ class HostedMember:
         """Whether it may still do something: until its process ends."""
         return True
 
+    def close(self) -> None:
+        """Forget what no checkpoint has, as another process is to have its share."""
+        self._member.leave()
+
 
 class Post:
     """Sends letters to the workers of a query by the names of their processes.

@@ -125,6 +125,12 @@ class Member:
         with self._working:
             self._close()
 
+    def leave(self) -> None:
+        """End what is done for any run, and forget what no checkpoint has."""
+        self._mailbox.fail(ServiceUnavailableError("this worker goes on in another process"))
+        with self._working:
+            self._close()
+
     def _mailbox_of(self, run: int) -> Mailbox:
         if self._mailbox.run != run:
             raise _fenced(run)

@@ -1,13 +1,18 @@
-"""Host a query where its runtime has its services: its workers are processes of the cluster."""
+"""Host a query where its runtime has its services: in processes of the cluster.
+
+By default these are the workers that all tables of the warehouse share. A query for which
+``query.memory`` or ``query.cpus`` are kept free, that writes to a table with ``service.dedicated``
+or calls Python functions of users has processes of its own.
+"""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from pkray.errors import QueryFencedError
+from pkray.errors import QueryFailedError, QueryFencedError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.parallel.hosted_team import (
@@ -18,8 +23,11 @@ from pkray.relational.continuous.parallel.hosted_team import (
     member_name,
 )
 from pkray.relational.continuous.parallel.share import Assignment, Share
-from pkray.relational.continuous.queries.opening import open_worker
+from pkray.relational.continuous.queries.opening import MOST_WORKERS, open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.plan.expressions import Expression
+from pkray.relational.plan.nodes import Node
+from pkray.relational.udf import Udf
 from pkray.service.hosted import Hosted, Hosting, Reserved
 from pkray.service.runtimes import open_runtime
 
@@ -37,31 +45,69 @@ def is_hosted(query: StoredQuery, clock: Callable[[], int] | None) -> bool:
 
 
 def hosted(query: StoredQuery) -> Hosted | None:
-    """Find the process of the cluster that runs a query; None where there is none."""
-    runtime = query.catalog.runtime
-    return runtime.hosted(host_name(query)) if isinstance(runtime, Hosting) else None
+    """Find the work of the cluster that runs a query; None where there is none."""
+    runtime, name = query.catalog.runtime, host_name(query)
+    if not isinstance(runtime, Hosting):
+        return None
+    return _pool(query, runtime).hosted(name) or runtime.hosted(name)
 
 
 def end_hosted(query: StoredQuery) -> None:
-    """End the processes of the cluster that run a query, if there are any."""
-    runtime = query.catalog.runtime
+    """End the work of the cluster that runs a query, if there is any."""
+    runtime, name = query.catalog.runtime, host_name(query)
     if isinstance(runtime, Hosting):
-        runtime.end(host_name(query))
+        _pool(query, runtime).end(name)
+        runtime.end(name)
 
 
 def host(query: StoredQuery) -> None:
-    """Have a process of the cluster run a query."""
+    """Have the cluster run a query."""
     catalog, runtime, name = query.catalog, query.catalog.runtime, host_name(query)
     assert isinstance(runtime, Hosting)
-    runtime.end(name)  # an actor whose work has ended
+    end_hosted(query)  # work that has ended
+    is_apart = runs_apart(query)
     origin = Origin(
         catalog.warehouse,
         dict(catalog.storage_options),
         query.name,
-        dict(catalog.session.functions),
+        dict(catalog.session.functions) if is_apart else {},
         runtime.options,
+        is_apart,
     )
-    runtime.host(name, hosted_worker, origin, reserved=_reserved(query, 0, 1))
+    hosting = runtime if is_apart else _pool(query, runtime)
+    hosting.host(name, hosted_worker, origin, reserved=_reserved(query, 0, 1))
+
+
+def runs_apart(query: StoredQuery) -> bool:
+    """Whether a query has processes of its own."""
+    options = query.options
+    return (
+        options.memory is not None
+        or options.cpus is not None
+        or any(each.schema.core.service_dedicated for each in query.results().values())
+        or _calls_functions(query)
+    )
+
+
+def _calls_functions(query: StoredQuery) -> bool:
+    """Whether a query calls functions of users, which may do what they like with their process."""
+    functions = bool(query.catalog.session.functions)
+    return functions and any(map(_holds_function, query.roots))
+
+
+def _holds_function(value: object) -> bool:
+    if isinstance(value, Udf):
+        return True
+    if isinstance(value, tuple | list):
+        return any(map(_holds_function, value))
+    if isinstance(value, Node | Expression) and is_dataclass(value):
+        return any(_holds_function(getattr(value, each.name)) for each in fields(value))
+    return False
+
+
+def _pool(query: StoredQuery, runtime: Hosting) -> Hosting:
+    """Give what hosts queries beside the tables of their warehouse."""
+    return runtime.pooled(query.catalog.warehouse, query.catalog.storage_options)
 
 
 @dataclass(frozen=True)
@@ -72,6 +118,7 @@ class Origin:
         name: of the query.
         functions: of users, by name.
         runtime_options: of who began the query.
+        is_apart: whether it has processes of its own.
     """
 
     warehouse: str
@@ -79,6 +126,7 @@ class Origin:
     name: str
     functions: dict[str, Any]
     runtime_options: dict[str, Any] = field(repr=False)
+    is_apart: bool = True
 
     def open(self) -> StoredQuery:
         """Open the query, on the same cluster."""
@@ -89,10 +137,16 @@ class Origin:
 
 
 def hosted_worker(origin: Origin) -> HostedQuery:
-    """Open the first worker of a query in a process of its own."""
+    """Open the first worker of a query where the cluster hosts it.
+
+    Raises:
+        QueryFailedError: it has stopped on an error, which whoever resumes it forgets first.
+    """
     query = origin.open()
-    hosting, name = query.catalog.runtime, host_name(query)
-    assert isinstance(hosting, Hosting)
+    hosting, name = _hosting_of(query, origin), host_name(query)
+    failure = query.store.failure(query.definition)
+    if failure is not None:
+        raise QueryFailedError(f"query {query.name} stopped: {failure.message}", query=query.name)
 
     def start(number: int, count: int) -> str:
         reserved = _reserved(query.changed(query.store.read(query.name)), number, count)
@@ -101,14 +155,13 @@ def hosted_worker(origin: Origin) -> HostedQuery:
         return member
 
     teams = HostedTeams(hosting, name, start)
-    return HostedQuery(open_worker(query, None, teams.open), teams)
+    first_workers = min(hosting.processors, MOST_WORKERS) if origin.is_apart else 1
+    return HostedQuery(open_worker(query, None, teams.open, first_workers), teams)
 
 
 def hosted_member(origin: Origin) -> HostedMember:
-    """Open a worker of a query that is not the first, in a process of its own."""
+    """Open a worker of a query that is not the first where the cluster hosts it."""
     query = origin.open()
-    hosting = query.catalog.runtime
-    assert isinstance(hosting, Hosting)
 
     def open_share(assigned: Assignment, peers: Peers) -> Share:
         now = query.store.read(query.name)
@@ -118,7 +171,13 @@ def hosted_member(origin: Origin) -> HostedMember:
             )
         return query.changed(now).shares().open(assigned, peers)
 
-    return HostedMember(open_share, Post(hosting, host_name(query)).send)
+    return HostedMember(open_share, Post(_hosting_of(query, origin), host_name(query)).send)
+
+
+def _hosting_of(query: StoredQuery, origin: Origin) -> Hosting:
+    runtime = query.catalog.runtime
+    assert isinstance(runtime, Hosting)
+    return runtime if origin.is_apart else _pool(query, runtime)
 
 
 def _reserved(query: StoredQuery, number: int, count: int) -> Reserved:

@@ -24,7 +24,6 @@ from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.upgrading import Upgrading
 from pkray.relational.plan.nodes import Sink
-from pkray.service.hosted import Hosting
 
 MOST_WORKERS = 4
 """Workers that a query begins with at most: what they exchange grows with the square of it."""
@@ -59,17 +58,21 @@ def shadow_settings(settings: RunSettings) -> RunSettings:
 
 
 def open_worker(
-    query: StoredQuery, clock: Callable[[], int] | None, open_team: OpenTeam | None = None
+    query: StoredQuery,
+    clock: Callable[[], int] | None,
+    open_team: OpenTeam | None = None,
+    first_workers: int = 1,
 ) -> QueryWorker:
     """Run a query in a thread of this process.
 
     Args:
         open_team: makes the workers but the first; default threads of this process.
+        first_workers: with which it begins, where nobody says how many there are to be.
     """
     store, definition, options = query.store, query.definition, query.options
     settings = settings_of(query, clock)
     if open_team is not None:
-        settings = replace(settings, first_workers=_first_workers(query))
+        settings = replace(settings, first_workers=first_workers)
     upgrades = Upgrading(query.site, shadow_settings(settings))
 
     def failed(failure: Failure) -> Failure:
@@ -105,12 +108,6 @@ def open_worker(
         upgrades,
         check_current=store.check_of(definition),
     )
-
-
-def _first_workers(query: StoredQuery) -> int:
-    """Say how many workers a query begins with."""
-    runtime = query.catalog.runtime
-    return min(runtime.processors, MOST_WORKERS) if isinstance(runtime, Hosting) else 1
 
 
 def open_run(

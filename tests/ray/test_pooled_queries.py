@@ -1,0 +1,149 @@
+"""Queries in the workers of a pool, which are killed and stopped, beside others that fail."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+
+import pkray
+from pkray.relational.continuous.queries.resuming import resume_wanted
+from tests.ray.conftest import end_pool
+
+pytestmark = pytest.mark.ray
+
+QUERIES = 4
+TOTALS = "SELECT coalesce(v % 3, 0) AS side, COUNT(*) AS n FROM t GROUP BY coalesce(v % 3, 0)"
+LONGEST = 120.0
+"""Seconds, on a machine that has much else to do."""
+
+
+@pytest.fixture(scope="module")
+def catalog(ray_cluster, tmp_path_factory):
+    warehouse = tmp_path_factory.mktemp("warehouse")
+    options = {"owners": 2, "pool_workers": 2}
+    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+        yield catalog
+        for query in catalog.queries():
+            query.drop()
+        for name in catalog.list_tables():
+            catalog.drop_table(name)
+        end_pool(catalog)
+
+
+@pytest.fixture(scope="module")
+def change(catalog):
+    """Change the rows of ``t``; give the snapshot."""
+    options = {"changelog-producer": "lookup"}
+    columns = [("k", "INT"), ("v", "INT")]
+    table = catalog.create_table("default.t", columns, ["k"], options=options)
+
+    def changed(rows: dict[int, int]) -> dict[str, int]:
+        with table.open_writer() as writer:
+            writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
+            snapshot = writer.commit()
+        return {"default.t": snapshot.id}
+
+    return changed
+
+
+@pytest.fixture(scope="module")
+def queries(catalog, change):
+    """Queries that have read the table, whose rows are there."""
+    started = [catalog.sql(TOTALS).materialize(f"default.r{each}") for each in range(QUERIES)]
+    all_read(started, change({key: key for key in range(30)}))
+    return started
+
+
+def all_read(queries, snapshots) -> None:
+    for query in queries:
+        query.wait(snapshots, timeout=LONGEST)
+        assert query.verify().equal
+
+
+def actors() -> set[str]:
+    from ray.util import list_named_actors
+
+    return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
+
+
+def test_queries_start_no_process_and_share_the_workers(catalog, queries):
+    assert not any(name.startswith("pkray-query-") for name in actors())
+    assert len({query.status()["process"] for query in queries}) == 2
+
+
+def test_a_query_is_stopped_and_resumed_and_dropped(catalog, queries, change):
+    query = catalog.sql(TOTALS).materialize("default.other")
+    query.wait(change({1: 5}), timeout=LONGEST)
+    query.stop()
+    assert query.status()["state"] == "stopped"
+    newest = change({2: 9})
+    query.resume().wait(newest, timeout=LONGEST)
+    assert query.verify().equal
+    query.drop()
+    with pytest.raises(pkray.errors.QueryNotFoundError):
+        catalog.query("default.other")
+
+
+def test_a_failing_query_ends_alone(catalog, queries, change):
+    failing = catalog.sql("SELECT k, 1 / (v - 77) AS x FROM t").materialize("default.failing")
+    failing.wait(change({1: 1}), timeout=LONGEST)
+    newest = change({1: 77})
+    with pytest.raises(pkray.errors.QueryFailedError, match="zero"):
+        failing.wait(newest, timeout=LONGEST)
+    all_read(queries, newest)
+    assert {query.status()["state"] for query in queries} == {"running"}
+    failing.drop()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+def test_others_take_over_the_queries_of_a_worker_that_is_lost(queries, change, sent):
+    lost = queries[0].status()["process"]
+    os.kill(lost, sent)
+    try:
+        all_read(queries, change({key: key + int(sent) for key in range(20)}))
+        assert lost not in {query.status()["process"] for query in queries}
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(lost, signal.SIGCONT)
+    all_read(queries, change({3: int(sent)}))
+
+
+def test_queries_go_on_by_themselves_when_keeper_and_worker_are_lost(catalog, queries, change):
+    import ray
+
+    lost = queries[0].status()["process"]
+    (keeper,) = (name for name in actors() if name.endswith("keeper") and _is_of(name, catalog))
+    ray.kill(ray.get_actor(keeper, "pkray"), no_restart=False)
+    all_read(queries, change({4: 4}))
+    os.kill(queries[0].status()["process"], signal.SIGKILL)
+    newest = change({5: 5})
+    result = catalog.load_table("default.r0")
+    before = result.latest_snapshot().id
+    deadline = time.monotonic() + LONGEST
+    while result.latest_snapshot().id == before and time.monotonic() < deadline:
+        time.sleep(0.1)  # nobody calls the query
+    all_read(queries, newest)
+    assert lost
+
+
+def test_queries_that_were_to_run_are_resumed_when_all_processes_are_gone(catalog, queries, change):
+    import ray
+
+    queries[1].stop()
+    for name in sorted(actors()):
+        if _is_of(name, catalog):
+            ray.kill(ray.get_actor(name, "pkray"), no_restart=True)
+    resumed = resume_wanted(catalog)
+    assert sorted(resumed) == ["default.r0", "default.r2", "default.r3"]
+    queries[1].resume()
+    all_read(queries, change({6: 6}))
+
+
+def _is_of(name: str, catalog) -> bool:
+    from pkray.service.ray.pool import pool_of
+
+    return name.startswith(pool_of(catalog.warehouse, catalog.storage_options))
