@@ -127,7 +127,7 @@ def wait_until(condition, seconds=120.0):
 
 
 class Clock:
-    """Goes on when it is told to, once the owners have heard heartbeats since it last did."""
+    """Goes on when it is told to, by less than owners take for a sleep of their machine."""
 
     def __init__(self, monkeypatch):
         self.now = now_millis()
@@ -143,10 +143,16 @@ class Clock:
     def __call__(self):
         return self.now
 
-    def advance(self, millis):
+    def advance(self, service):
+        """Go on by a third of a lease, and have owners look for those that have run out."""
+        self.now += LEASE_MILLIS // 3
+        for owner in service.owners:
+            owner.handle.target.drop_abandoned()
+
+    def await_heartbeats(self):
+        """Wait for two of each owner: the second one began after this was called."""
         self.heard.clear()
-        wait_until(lambda: len(self.heard) >= 4)  # two of each owner: the second began after
-        self.now += millis
+        wait_until(lambda: len(self.heard) >= 4)
 
 
 def heartbeats():
@@ -241,16 +247,19 @@ def test_an_aborted_writer_expects_nothing(service):
 def test_rows_of_a_writer_that_was_let_go_leave_latest(tmp_path, monkeypatch):
     clock = Clock(monkeypatch)
     service = Service(tmp_path, beat_seconds=SOON, clock=clock)
-    others = set(heartbeats())
     writer = service.writer()
     writer.upsert(rows({1: "a"}))
-    for _ in range(3):
-        clock.advance(LEASE_MILLIS - 1000)
-        assert service.elsewhere() == {1: "a"}, "the heartbeat holds them"
+    for _ in range(6):
+        clock.await_heartbeats()
+        clock.advance(service)
+    assert service.elsewhere() == {1: "a"}, "the heartbeat holds them"
     del writer
-    wait_until(lambda: set(heartbeats()) <= others)
-    clock.now += LEASE_MILLIS + 1000
-    wait_until(lambda: service.elsewhere() == {})
+
+    def is_gone():
+        clock.advance(service)
+        return service.elsewhere() == {}
+
+    wait_until(is_gone)
     service.close()
 
 
@@ -341,8 +350,9 @@ def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path, m
     for owner, count in report.batches.items():  # as tasks do that reach the owners
         path = target.path(0, 0, owner)
         service.owners[owner].take_over(target.first(report.source, report.attempt), path, count)
-    for _ in range(3):
-        clock.advance(LEASE_MILLIS - 1000)
+    for _ in range(6):
+        clock.await_heartbeats()
+        clock.advance(service)
     push.commit([report])
     assert service.elsewhere() == {1: "a", 2: "b"}
     wait_until(lambda: set(heartbeats()) <= others)
