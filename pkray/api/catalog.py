@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from pkray.api.table import SystemTable, Table
 from pkray.arguments.facade import Name, Settings, Warehouse, checked, checked_class
 from pkray.errors import OptionError, PkrayError
 from pkray.relational import catalog
+from pkray.relational.lasting import close_lasting
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
 from pkray.system import check_system_name
@@ -158,8 +158,7 @@ class Catalog(catalog.Catalog):
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
-        if "pkray.relational.continuous.queries.running" in sys.modules:
-            relational.stop_all(self.runtime)
+        close_lasting(self.runtime)
         super().close()
 
     def _open_system(self, table: table.Table, system: str) -> SystemTable:

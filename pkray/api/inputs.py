@@ -12,7 +12,6 @@ from pkray.api.relation import Relation, of_query, of_source
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import SchemaError
 from pkray.relational.api.composing import in_dialect
-from pkray.relational.api.syntax import identifier, star
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Scan
@@ -22,6 +21,7 @@ from pkray.relational.sources.changelog import ChangelogSource, Mode
 from pkray.relational.sources.rows import fields_of
 from pkray.relational.sources.watermarks import Declared, marked
 from pkray.relational.sql.parser import parse_query
+from pkray.relational.sql.syntax import identifier, star
 from pkray.schema.column_checks import check_names
 from pkray.schema.types import DataType
 

@@ -15,7 +15,7 @@ from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError
 from pkray.relational import outcome, running
 from pkray.relational.catalog import Catalog
-from pkray.relational.compiling import Compiled, compile_inserts
+from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.json_writer import in_order, shared_nodes
@@ -33,6 +33,7 @@ from pkray.relational.plan_files import (
 from pkray.relational.session import QuerySession
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
+from pkray.relational.statements.compiling import compile_inserts
 from pkray.relational.statements.definitions import DONE
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from pkray import relational
 from pkray.errors import UnsupportedError
-from pkray.relational.compiling import compile_plans, sink_for
 from pkray.relational.continuous.queries import query
+from pkray.relational.continuous.queries.compiling import compile_plans, sink_for
 from pkray.relational.continuous.upgrades.upgrade import Upgrade
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.plan_diff import PlanDiff

@@ -14,23 +14,24 @@ from pkray.arguments.whole_number import whole_number
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.relational import outcome, running
-from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling, syntax
+from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling
 from pkray.relational.api.column import Column, conditional, expression, listed, ordering
 from pkray.relational.api.composing import Side, Writer, opened, passed_on
 from pkray.relational.api.grouped import Grouped
 from pkray.relational.api.queried import AsOf, Queried
-from pkray.relational.api.syntax import ORIGIN, column, identifier, star
 from pkray.relational.api.windows import Window
 from pkray.relational.cancellation import Cancellation
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
 from pkray.relational.plan.physical import completed, tells_twice
+from pkray.relational.plan.source import Source
 from pkray.relational.session import Environment, fresh_name, table_scan
-from pkray.relational.sources.source import Source
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.watermarks import delayed, watermark
 from pkray.relational.spark_engine import spark_engine
+from pkray.relational.sql import syntax
 from pkray.relational.sql.places import nearest
+from pkray.relational.sql.syntax import ORIGIN, column, identifier, star
 from pkray.scan.snapshot_selector import Timestamp
 from pkray.shown import html_table
 from pkray.table.system_table import SystemTable

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from pkray.relational.api.grouped import Grouped, cube, grouping_sets, rollup
     from pkray.relational.api.windows import Cumulate, Session, Slide, Tumble
     from pkray.relational.cancellation import Cancellation
-    from pkray.relational.compiling import compile_inserts as compile_inserts
-    from pkray.relational.compiling import compile_relation as compile_relation
     from pkray.relational.continuous.queries.definitions.options import QueryOptions as QueryOptions
     from pkray.relational.continuous.queries.definitions.query_store import (
         check_unused as check_unused,
@@ -51,13 +49,14 @@ if TYPE_CHECKING:
     from pkray.relational.continuous.queries.materializing import materialize as materialize
     from pkray.relational.continuous.queries.query import find_query as find_query
     from pkray.relational.continuous.queries.query import list_queries as list_queries
-    from pkray.relational.continuous.queries.running import stop_all as stop_all
     from pkray.relational.continuous.queries.state_tables import state_rows as state_rows
     from pkray.relational.continuous.queries.stream import for_each_batch as for_each_batch
     from pkray.relational.continuous.queries.stream import open_stream as open_stream
     from pkray.relational.continuous.queries.verification.verify import check_exact as check_exact
     from pkray.relational.session import QuerySession as QuerySession
     from pkray.relational.sources.watermarks import options_of as options_of
+    from pkray.relational.statements.compiling import compile_inserts as compile_inserts
+    from pkray.relational.statements.compiling import compile_relation as compile_relation
     from pkray.relational.statements.views import create_view as create_view
     from pkray.relational.statements.views import drop_view as drop_view
     from pkray.relational.statements.views import register_function as register_function
@@ -101,11 +100,10 @@ _MEMBERS = {
     "pkray.relational.continuous.queries.definitions.options": ("QueryOptions",),
     "pkray.relational.continuous.queries.query": ("find_query", "list_queries"),
     "pkray.relational.continuous.queries.definitions.query_store": ("check_unused",),
-    "pkray.relational.continuous.queries.running": ("stop_all",),
     "pkray.relational.continuous.queries.state_tables": ("state_rows",),
     "pkray.relational.continuous.queries.stream": ("for_each_batch", "open_stream"),
     "pkray.relational.continuous.queries.verification.verify": ("check_exact",),
-    "pkray.relational.compiling": ("compile_inserts", "compile_relation"),
+    "pkray.relational.statements.compiling": ("compile_inserts", "compile_relation"),
     "pkray.relational.session": ("QuerySession",),
     "pkray.relational.sources.watermarks": ("options_of",),
     "pkray.relational.statements.views": ("create_view", "drop_view", "register_function"),

@@ -14,17 +14,18 @@ from sqlglot import exp
 from pkray.arguments.facade import checked_class
 from pkray.errors import QueryError
 from pkray.relational import running
-from pkray.relational.api.syntax import identifier, star
+from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.total_rows import with_total_rows
-from pkray.relational.session import PLANS, Environment
+from pkray.relational.session import PLANS, Environment, QuerySession
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.dialects import DIALECTS
+from pkray.relational.sql.syntax import identifier, star
 
 MAX_STEPS = 60
 """Most queries below one whose plan is bound as a whole; of more, each is bound by itself, as
@@ -104,6 +105,21 @@ class BoundQuery:
         """Compute the rows of what its tables hold at one instant now."""
         session = self.names.session
         return running.run(running.pinned(self.plan), memory=session.memory if session else None)
+
+
+def session_of(relation: BoundQuery) -> QuerySession | None:
+    """Give a relation's session, or open the warehouse of the first table that it reads; None
+    where it reads none.
+    """
+    if relation.names.session is not None:
+        return relation.names.session
+    scans = (node for node in relation.plan.walk() if isinstance(node, Scan))
+    tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
+    for table in tables:
+        place = table.location
+        warehouse = place.url.rsplit("/", 2)[0]  # the table's folder is in that of its database
+        return QuerySession(Catalog(warehouse, table.runtime, place.storage_options))
+    return None
 
 
 NUMBER = "number"

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pkray.relational.lints import Lint, lints
 from pkray.relational.optimizer import prune
 from pkray.relational.plan.changelog_modes import changelog_modes
-from pkray.relational.plan.describe import description
+from pkray.relational.plan.describe import description, row_type
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
-from pkray.relational.plan.lints import Lint, lints
 from pkray.relational.plan.nodes import Exchange, Node
 from pkray.relational.plan.physical import tells_twice, to_physical
+from pkray.relational.plan.scans import scan_of
 from pkray.relational.plan.state import State, kept_states, state_ttls, states, ttl_of
-from pkray.relational.sources.scans import scan_of
 
 
 @dataclass(frozen=True)
@@ -96,12 +96,6 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         return f"<div>{_html(self.root)}</div>"
-
-
-def row_type(node: Node) -> str:
-    """Write the type of a node's rows: ``ROW<`a` INT, `b` STRING>``."""
-    columns = ", ".join(f"`{each.name}` {each.type}" for each in node.fields)
-    return f"ROW<{columns}>"
 
 
 def _is_stateless(node: Node) -> bool:

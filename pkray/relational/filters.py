@@ -8,7 +8,7 @@ from functools import reduce
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.compiled import fold
+from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.functions.text.patterns import like_prefix
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 

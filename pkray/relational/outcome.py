@@ -14,7 +14,7 @@ import pyarrow as pa
 from pkray.errors import EvaluationError, InputError
 from pkray.relational.functions import spans
 from pkray.relational.plan.fields import Fields
-from pkray.schema.types import DataType
+from pkray.schema.types import DataType, interval_type
 
 _MONTHS = pa.month_day_nano_interval()
 _DURATION = pa.duration("us")
@@ -80,10 +80,10 @@ def taken(table: pa.Table) -> tuple[pa.Table, dict[str, DataType]]:
                 numbers = table.column(place).cast(_DURATION).cast(pa.int64())
             except pa.ArrowInvalid as error:
                 raise InputError(f"column {field.name!r}: {error}", column=field.name) from None
-            kind = spans.typed(("DAY", "SECOND"), nullable=field.nullable)
+            kind = interval_type(("DAY", "SECOND"), nullable=field.nullable)
         elif field.type == _MONTHS:
             numbers = _months(table.column(place), field.name)
-            kind = spans.typed(("YEAR", "MONTH"), nullable=field.nullable)
+            kind = interval_type(("YEAR", "MONTH"), nullable=field.nullable)
         else:
             continue
         types[field.name] = kind

@@ -6,20 +6,17 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pkray.errors import MissingFileError, OptionError, QueryError, StorageError, TableExistsError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.function import is_known
 from pkray.relational.plan.json_reader import PlanNames, from_json
 from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.scans import scan_of
 from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
-from pkray.relational.sources.scans import scan_of
 from pkray.storage.opening import open_store
-
-if TYPE_CHECKING:
-    pass
-
 
 PLAN_PATHS = "sql.plan-paths"
 """The option that lists, by commas, the folders where statements may write and read plans."""
@@ -45,7 +42,7 @@ def roots_of(
         other = (others or {}).get(name)
         return _source(names, name, options, at) if other is None else other
 
-    return from_json(document, PlanNames(find, names.udf))
+    return from_json(document, PlanNames(find, names.udf, is_known))
 
 
 def _source(

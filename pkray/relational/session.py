@@ -19,8 +19,8 @@ from pkray.errors import (
 from pkray.options.values import SIZE
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
+from pkray.relational.plan.scans import scan_of
 from pkray.relational.sources.computed import values_of
-from pkray.relational.sources.scans import scan_of
 from pkray.relational.sources.system import SystemSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark

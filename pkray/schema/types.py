@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -468,6 +468,11 @@ def _family(data_type: DataType) -> str:
         if data_type.root in roots:
             return family
     return data_type.root
+
+
+def interval_type(fields: Sequence[str], *, nullable: bool) -> DataType:
+    """Make the type of INTERVALs of a first and a last field: numbers inside queries."""
+    return DataType("BIGINT", nullable, span=" TO ".join(dict.fromkeys(fields)))
 
 
 def with_parts(

@@ -16,7 +16,7 @@ from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]
 from pkray.api.relation import of_source
 from pkray.arguments.facade import ColumnNames, Label, checked
 from pkray.errors import OptionError, SchemaError, UnsupportedError
-from pkray.relational.compiled import compile_expression
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.plan.expressions import (
     TRUE,
     Call,

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.compiled import CompiledExpressions, compile_expressions
+from pkray.relational.functions.evaluation.compiled import CompiledExpressions, compile_expressions
 from tests.unit.relational.expressions import bound, fields
 
 COLUMNS = fields(a="INT", b="BIGINT", d="DOUBLE", s="STRING")

@@ -9,14 +9,14 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pkray.errors import QueryError
-from pkray.relational.api import syntax
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import Inner, Text, UserCall
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import catalogue as aggregates
+from pkray.relational.sql import syntax
 from pkray.relational.sql.chains import applied
 from pkray.relational.sql.dialects import PkraySpark
+from pkray.relational.sql.syntax import Inner, Text, UserCall
 from pkray.schema.types import DataType
 
 Bounds: TypeAlias = "tuple[Any, Any]"

@@ -10,7 +10,11 @@ from sqlglot import exp
 from pkray.errors import QueryError
 from pkray.relational.api.column import is_known
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import (
+from pkray.relational.dialect import Dialect
+from pkray.relational.session import Environment, fresh_name
+from pkray.relational.sql.parser import parse_expression, parse_trees
+from pkray.relational.sql.places import nearest
+from pkray.relational.sql.syntax import (
     ORIGIN,
     Inner,
     Text,
@@ -20,10 +24,6 @@ from pkray.relational.api.syntax import (
     identifier,
     star,
 )
-from pkray.relational.dialect import Dialect
-from pkray.relational.session import Environment, fresh_name
-from pkray.relational.sql.parser import parse_expression, parse_trees
-from pkray.relational.sql.places import nearest
 
 _OPEN = frozenset({"kind", "expressions", "from_", "where"})
 

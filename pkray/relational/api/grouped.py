@@ -8,11 +8,11 @@ from typing import Any
 from sqlglot import exp
 
 from pkray.errors import QueryError
-from pkray.relational.api import syntax
 from pkray.relational.api.column import Column, conditional, expression, listed
 from pkray.relational.api.composing import opened
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import identifier
+from pkray.relational.sql import syntax
+from pkray.relational.sql.syntax import identifier
 
 
 class Grouped:

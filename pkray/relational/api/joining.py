@@ -8,13 +8,14 @@ from typing import Any
 from sqlglot import exp
 
 from pkray.errors import OptionError, QueryError
-from pkray.relational.api import composing, syntax
+from pkray.relational.api import composing
 from pkray.relational.api.column import Column, expression, listed
 from pkray.relational.api.composing import Side, Writer, item_of
 from pkray.relational.api.queried import AsOf, Queried
-from pkray.relational.api.syntax import ORIGIN, call, column, identifier, star
 from pkray.relational.api.windows import interval, microseconds
 from pkray.relational.plan.fields import distinct_names
+from pkray.relational.sql import syntax
+from pkray.relational.sql.syntax import ORIGIN, call, column, identifier, star
 
 _SIDES: dict[str, dict[str, str]] = {
     "inner": {},

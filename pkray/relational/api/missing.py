@@ -10,11 +10,11 @@ from typing import Any
 from sqlglot import exp
 
 from pkray.errors import OptionError, QueryError
-from pkray.relational.api import syntax
 from pkray.relational.api.column import Column
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import column, identifier
 from pkray.relational.plan.fields import Field
+from pkray.relational.sql import syntax
+from pkray.relational.sql.syntax import column, identifier
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 _NUMBERS = (*INTEGERS, "DECIMAL", "FLOAT", "DOUBLE")

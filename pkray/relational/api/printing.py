@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from pkray.relational.plan.nodes import Node, WatermarkAssign
-from pkray.relational.sources.scans import scan_of
+from pkray.relational.plan.scans import scan_of
 from pkray.relational.sources.table import TableSource
 from pkray.relational.sources.watermarks import declared_watermark
 from pkray.rows.python_values import to_python_list

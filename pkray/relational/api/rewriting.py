@@ -12,11 +12,11 @@ from pkray.relational.api import composing
 from pkray.relational.api.column import expression
 from pkray.relational.api.composing import item_of, opened, subquery
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import aliased, call, column, identifier, star
 from pkray.relational.api.windows import Window, interval, microseconds
 from pkray.relational.bound_query import NUMBER
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.dialects import TableArgument
+from pkray.relational.sql.syntax import aliased, call, column, identifier, star
 
 ROWTIME = " *ROWTIME*"
 

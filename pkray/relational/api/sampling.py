@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from pkray.errors import OptionError
-from pkray.relational.api import syntax
 from pkray.relational.api.column import Column
 from pkray.relational.api.queried import Queried
-from pkray.relational.api.syntax import call, column
-from pkray.relational.sources.scans import scan_of
+from pkray.relational.plan.scans import scan_of
+from pkray.relational.sql import syntax
+from pkray.relational.sql.syntax import call, column
 
 _BUCKETS = 1 << 30
 """Parts that rows are hashed to, of which samples and splits take some."""

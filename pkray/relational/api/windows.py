@@ -10,8 +10,8 @@ from typing import Any
 from sqlglot import exp
 
 from pkray.errors import QueryError
-from pkray.relational.api import syntax
 from pkray.relational.api.column import Column, expression, listed, shown
+from pkray.relational.sql import syntax
 
 _MICROS = {
     "MICROSECOND": 1,

@@ -39,7 +39,7 @@ from pkray.relational.plan.nodes import (
     Node,
     Project,
 )
-from pkray.relational.sources.source import Source
+from pkray.relational.plan.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
 """Of each kind of node, which operators compute it, and under which condition."""

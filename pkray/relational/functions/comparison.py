@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import codes, dense_ranks, one_zero
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import (
     BOOLEAN,
@@ -24,6 +23,7 @@ from pkray.relational.functions.coercion import (
     is_untyped_null,
     wider,
 )
+from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.expressions import Expression
-from pkray.schema.types import DataType
+from pkray.schema.types import DataType, interval_type
 
 YEAR_MONTH = ("YEAR", "MONTH")
 DAY_SECOND = ("DAY", "HOUR", "MINUTE", "SECOND")
@@ -24,11 +24,6 @@ _AGGREGATES = {
     *("count", "min", "max", "sum", "avg", "mean", "any_value", "first", "first_value", "last"),
     *("last_value", "lag", "lead", "nth_value"),
 }
-
-
-def typed(fields: Sequence[str], *, nullable: bool) -> DataType:
-    """Make the type of intervals of a first and a last field."""
-    return DataType("BIGINT", nullable, span=" TO ".join(dict.fromkeys(fields)))
 
 
 def fields_of(kind: DataType) -> tuple[str, str]:
@@ -48,7 +43,7 @@ def wider(left: DataType, right: DataType) -> DataType | None:
         return None
     order = YEAR_MONTH if is_months(left) else DAY_SECOND
     places = sorted(order.index(each) for kind in (left, right) for each in fields_of(kind))
-    return typed((order[places[0]], order[places[-1]]), nullable=True)
+    return interval_type((order[places[0]], order[places[-1]]), nullable=True)
 
 
 def check_taken(name: str, arguments: Sequence[Expression], *, aggregate: bool = False) -> None:

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of, cut, with_schema
-from pkray.relational.compiled import compile_expression, compile_expressions
+from pkray.relational.functions.evaluation.compiled import compile_expression, compile_expressions
+from pkray.relational.functions.evaluation.programs import can_fail
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
 from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression, all_of, conjuncts
@@ -30,7 +31,6 @@ from pkray.relational.plan.nodes import (
     Values,
     WatermarkAssign,
 )
-from pkray.relational.programs import can_fail
 
 
 @operator(Scan)

@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE
+from pkray.relational.functions.evaluation.programs import can_fail
 from pkray.relational.optimizer.estimates import Estimates
 from pkray.relational.optimizer.expressions import is_deterministic, renamed, retyped
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, Cast, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields, distinct_names
 from pkray.relational.plan.nodes import Aggregate, Join, JoinKind, Node, Project
-from pkray.relational.programs import can_fail
 from pkray.schema.types import INTEGERS, DataType
 
 FEWER = 8

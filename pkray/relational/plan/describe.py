@@ -327,3 +327,9 @@ def _bound(bound: int | float | None, side: str) -> str:
     if bound == 0:
         return "CURRENT ROW"
     return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
+
+
+def row_type(node: Node) -> str:
+    """Write the type of a node's rows: ``ROW<`a` INT, `b` STRING>``."""
+    columns = ", ".join(f"`{each.name}` {each.type}" for each in node.fields)
+    return f"ROW<{columns}>"

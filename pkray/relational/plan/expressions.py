@@ -157,12 +157,18 @@ class Lambda(Expression):
         return self.body.columns() - set(self.parameters)
 
 
+class NamedFunction:
+    """A user's function: plans keep its name alone."""
+
+    name: str
+
+
 @dataclass(frozen=True)
 class UdfCall(Expression):
     """A user's Python function over Arrow arrays.
 
     Attributes:
-        udf: a ``pkray.relational.udf.Udf``.
+        udf: a `pkray.relational.functions.user_functions.UserFunction`.
     """
 
     udf: Any
@@ -235,7 +241,7 @@ class AggregateCall:
         parameters: constants of the call, such as the separator of ``listagg``.
         filter: a BOOLEAN column; only rows where it is true count.
         order_by: the order within the group, for functions that depend on it.
-        udf: for ``udf``, a ``pkray.relational.udf.Udf``.
+        udf: for ``udf``, a `pkray.relational.functions.user_functions.UserFunction`.
     """
 
     function: str

@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PkrayError, PlanError
-from pkray.relational.explanation import row_type
+from pkray.relational.plan.describe import row_type
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.json_names import (
@@ -46,9 +46,9 @@ from pkray.relational.plan.nodes import (
     TemporalJoin,
     Unnest,
 )
+from pkray.relational.plan.source import Source
 from pkray.relational.plan.state import states
-from pkray.relational.plan.text import FindUdf, from_text
-from pkray.relational.sources import Source
+from pkray.relational.plan.text import FindUdf, KnowsFunction, from_text
 from pkray.schema.types import DataType
 
 MOST_NODES = 10_000
@@ -72,10 +72,12 @@ class PlanNames:
         source: a table by its name, the options it is read with and the moment that the query
             names, as ``Table.at`` takes it; raises PkrayError.
         udf: a user's function by its name; None where there is none.
+        function: whether there is a function of a canonical name.
     """
 
     source: Callable[[str, Mapping[str, str], Mapping[str, Any]], Source]
     udf: FindUdf
+    function: KnowsFunction
 
 
 def from_json(document: Any, names: PlanNames) -> tuple[Node, ...]:
@@ -474,7 +476,9 @@ class _Reader:
             self.fault(pointer, "an expression has sql and type, both texts")
             return None
         try:
-            expression = from_text(written["sql"], fields or Fields(()), self.names.udf)
+            expression = from_text(
+                written["sql"], fields or Fields(()), self.names.function, self.names.udf
+            )
         except PkrayError as error:
             self.fault(f"{pointer}/sql", str(error))
             return None

@@ -11,10 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PlanError
-from pkray.relational.explanation import row_type
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
-from pkray.relational.plan.describe import description, moment_of
-from pkray.relational.plan.expressions import TRUE, Expression
+from pkray.relational.plan.describe import description, moment_of, row_type
+from pkray.relational.plan.expressions import TRUE, Expression, NamedFunction
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.json_names import (
     PLAN_VERSION,
@@ -28,7 +27,6 @@ from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
 from pkray.relational.plan.state import state_ttls, states
 from pkray.relational.plan.text import to_text
-from pkray.relational.udf import Udf
 from pkray.schema.types import DataType
 
 
@@ -172,7 +170,7 @@ def _to_value(value: Any) -> Any:
             return dict(value)
         case None | bool() | int() | float() | str():
             return value
-        case Udf():
+        case NamedFunction():
             return value.name
     if is_dataclass(value):
         parts = dataclass_fields(value)

@@ -23,7 +23,7 @@ from pkray.relational.plan.expressions import (
     WindowCall,
 )
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.sources import Source
+from pkray.relational.plan.source import Source
 from pkray.schema.types import DataType
 
 IF_SET = "if_set"
@@ -539,7 +539,7 @@ class Unnest(_OneInput):
         names: of the columns that it adds.
         types: of the columns that it adds.
         outer: whether rows that it makes nothing of come out once with NULLs.
-        udf: for ``udtf``, a ``pkray.relational.udf.Udf``.
+        udf: for ``udtf``, a `pkray.relational.functions.user_functions.UserFunction`.
         keeps: the input's columns that come out; None: all. Without the array itself a row of n
             elements costs n, with it n times n.
     """

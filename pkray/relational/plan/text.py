@@ -17,8 +17,6 @@ from decimal import Decimal
 from typing import Any
 
 from pkray.errors import PkrayError, QueryError
-from pkray.relational.functions import spans
-from pkray.relational.functions.function import is_known
 from pkray.relational.plan.expressions import (
     Call,
     Case,
@@ -32,8 +30,10 @@ from pkray.relational.plan.expressions import (
     UdfCall,
 )
 from pkray.relational.plan.fields import Field, Fields
-from pkray.schema.types import SPANS, DataType
+from pkray.schema.types import SPANS, DataType, interval_type
 
+KnowsFunction = Callable[[str], bool]
+"""Whether there is a function of a canonical name."""
 FindUdf = Callable[[str], Any]
 """Finds a user's function by its name; None where there is none."""
 
@@ -255,17 +255,20 @@ def _part(kind: DataType | None) -> DataType:
     return kind
 
 
-def from_text(text: str, fields: Fields, udf: FindUdf = lambda name: None) -> Expression:
+def from_text(
+    text: str, fields: Fields, known: KnowsFunction, udf: FindUdf = lambda name: None
+) -> Expression:
     """Read what `to_text` wrote.
 
     Args:
         fields: the columns that it may refer to.
+        known: whether there is a function.
         udf: finds users' functions.
 
     Raises:
         QueryError: the text is none of these; ``column`` (from 1) is where.
     """
-    reader = _Reader(text, dict(zip(fields.names, fields, strict=True)), udf)
+    reader = _Reader(text, dict(zip(fields.names, fields, strict=True)), known, udf)
     result = reader.value()
     reader.end()
     return result
@@ -281,9 +284,12 @@ class _Token:
 class _Reader:
     """Reads one text from left to right."""
 
-    def __init__(self, text: str, columns: dict[str, Field], udf: FindUdf) -> None:
+    def __init__(
+        self, text: str, columns: dict[str, Field], known: KnowsFunction, udf: FindUdf
+    ) -> None:
         self.text = text
         self.columns = columns
+        self.known = known
         self.udf = udf
         self.place = 0
         self.level = 0
@@ -416,7 +422,7 @@ class _Reader:
         return self._typed(_FUNCTIONS[token.text], (left, right))
 
     def _call(self, token: _Token) -> Expression:
-        if not is_known(token.text):
+        if not self.known(token.text):
             raise self.error(f"no function is called {token.text!r}", token.start)
         return self._typed(token.text, self._arguments())
 
@@ -479,7 +485,7 @@ class _Reader:
         links: list[Link] = []
         while self.accept(","):
             token = self.take()
-            if not is_known(token.text):
+            if not self.known(token.text):
                 raise self.error(f"no function is called {token.text!r}", token.start)
             self.expect("(")
             left = links[-1].type if links else first.type
@@ -531,7 +537,7 @@ class _Reader:
         nullable = not self.accept("NOT")
         if not nullable:
             self.expect("NULL")
-        return spans.typed(fields, nullable=nullable)
+        return interval_type(fields, nullable=nullable)
 
     def _skip(self, opening: str, closing: str) -> None:
         depth = 0

@@ -11,6 +11,6 @@
 - **pushdown** (`pushdown`): what of a condition a table's files can be pruned by.
 """
 
-from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
+from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
 
 __all__ = ["ColumnStatistics", "Source", "Watermark"]

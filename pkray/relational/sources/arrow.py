@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from pkray.relational import outcome
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
 from pkray.relational.sources.rows import as_table, conformed, fields_of
-from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
 
 _UNORDERED = ("is_nested", "is_boolean", "is_null")
 

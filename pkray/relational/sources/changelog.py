@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from pkray.errors import InputError, OptionError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.source import Source, Watermark
 from pkray.relational.sources.rows import as_table, described
-from pkray.relational.sources.source import Source, Watermark
 from pkray.rows.input import conform
 from pkray.schema.row_kind import SHORT, parse
 

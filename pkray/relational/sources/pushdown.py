@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, InputError, UnsupportedError
-from pkray.relational.compiled import compile_expression
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.functions.function import function
 from pkray.relational.plan.expressions import (
     Call,

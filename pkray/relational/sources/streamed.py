@@ -14,8 +14,8 @@ from pkray.checksums import check_json, seal_json
 from pkray.errors import CorruptFileError, OptionError, UnsupportedError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.source import Source, Watermark
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource, Mode
-from pkray.relational.sources.source import Source, Watermark
 from pkray.relational.sources.watermarks import marked
 from pkray.schema.row_kind import names
 from pkray.schema.types import DataType

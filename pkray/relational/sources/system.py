@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.source import Source, Watermark
 from pkray.relational.sources.rows import conformed, fields_of
-from pkray.relational.sources.source import Source, Watermark
 from pkray.table.system_table import SystemTable
 
 

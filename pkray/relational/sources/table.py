@@ -18,8 +18,8 @@ from pkray.options.option import options_of
 from pkray.options.reading import ReadingOptions
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
 from pkray.relational.sources.pushdown import pushed
-from pkray.relational.sources.source import ColumnStatistics, Source, Watermark
 from pkray.scan.conditions import Statistics
 from pkray.scan.snapshot_selector import names_changes
 from pkray.scan.view import SnapshotView
@@ -97,6 +97,21 @@ class TableSource(Source):
     def columns(self) -> list[Column]:
         """List the columns as queries read them, with those that are computed of `fields`."""
         return all_columns(self.schema.fields, self.schema.options)
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        """Name the columns that queries read, with those that are computed of `fields`."""
+        return tuple(each.name for each in self.columns)
+
+    @property
+    def time_column(self) -> str | None:
+        """Name the column whose times the watermark of the table's options follows."""
+        return self.schema.core.watermark_column
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether rows can be looked up as they are now: those of a table can."""
+        return True
 
     @property
     def reads_changes(self) -> bool:

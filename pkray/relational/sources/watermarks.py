@@ -9,8 +9,8 @@ from pkray.errors import QueryError
 from pkray.options.values import duration_millis
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.source import Watermark
 from pkray.relational.sources.computed import fields_of, of_row
-from pkray.relational.sources.source import Watermark
 from pkray.relational.sql.parser import parse_expression
 from pkray.relational.sql.places import nearest
 from pkray.schema.computed_columns import SPARK, Column, ComputedColumn, all_columns

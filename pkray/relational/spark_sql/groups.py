@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pkray.errors import UnsupportedError
 from pkray.relational.functions.coercion import has_order
+from pkray.relational.functions.user_functions import lists_as_groups
 from pkray.relational.plan.expressions import AggregateCall, Call, ColumnRef, UdfCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Expand, Node, Project
 from pkray.relational.spark_sql.constants import (
@@ -15,7 +16,6 @@ from pkray.relational.spark_sql.constants import (
     wrapped,
 )
 from pkray.relational.spark_sql.writer import Writer, check_compared, write
-from pkray.relational.udf import lists_as_groups
 
 
 @write.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pkray.relational.functions.user_functions import rows_as_lists
 from pkray.relational.plan.expressions import ColumnRef, SortKey, UdfCall
 from pkray.relational.plan.nodes import (
     Filter,
@@ -17,7 +18,6 @@ from pkray.relational.plan.nodes import (
 )
 from pkray.relational.spark_sql.constants import literal, names_of, null_of, order_of, quoted
 from pkray.relational.spark_sql.writer import Writer, check_compared, write
-from pkray.relational.udf import rows_as_lists
 
 
 @write.register

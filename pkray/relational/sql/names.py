@@ -36,7 +36,7 @@ class Names(Protocol):
         """
 
     def udf(self, name: str) -> Any | None:
-        """Find a user's function (a ``pkray.relational.udf.Udf``); None where there is none."""
+        """Find a user's function (a `UserFunction`); None where there is none."""
 
 
 def zone_of(names: Names) -> str:

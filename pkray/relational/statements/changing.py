@@ -12,15 +12,16 @@ from sqlglot import exp
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational import running
-from pkray.relational.api import composing, syntax
-from pkray.relational.api.syntax import aliased, column, identifier, star
+from pkray.relational.api import composing
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.assignment import assigned
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
+from pkray.relational.sql import syntax
 from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements import kinds as said
+from pkray.relational.sql.syntax import aliased, column, identifier, star
 from pkray.relational.statements.definitions import constants
 from pkray.schema.computed_columns import computed_columns
 from pkray.schema.types import DataType

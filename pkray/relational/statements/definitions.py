@@ -17,11 +17,11 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from pkray.relational.api import syntax
 from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.assignment import assigned
+from pkray.relational.settings import OTHER_NAMES, SETTINGS, checked_setting
 from pkray.relational.sources.computed import PREFIXES, bound, declared_type
 from pkray.relational.sources.watermarks import (
     EXPRESSION,
@@ -30,11 +30,11 @@ from pkray.relational.sources.watermarks import (
     options_of,
     watermark_options,
 )
+from pkray.relational.sql import syntax
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.places import nearest, quoted
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.listing import function_rows
-from pkray.relational.statements.settings import OTHER_NAMES, SETTINGS, checked_setting
 from pkray.relational.statements.views import create_view, drop_view
 from pkray.schema.changes import AddColumn, AddComputedColumn, SchemaChange
 from pkray.schema.column_checks import check_names

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from pkray.errors import EvaluationError, PkrayError
 from pkray.relational import from_arrow, query
-from pkray.relational.compiled import compile_expression
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Project
 from pkray.schema.casts import cast_column

@@ -12,6 +12,7 @@ from hypothesis import strategies as some
 
 from pkray.relational import Relation, from_arrow, lit, query, when
 from pkray.relational.api import func as f
+from pkray.relational.functions.function import is_known
 from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_reader import PlanNames, from_json
@@ -35,7 +36,7 @@ SOURCES = {
     for node in each.plan.walk()
     if isinstance(node, Scan)
 }
-NAMES = PlanNames(lambda name, options, at: SOURCES[name], lambda name: None)
+NAMES = PlanNames(lambda name, options, at: SOURCES[name], lambda name: None, is_known)
 
 Step = Callable[[Relation], Relation]
 

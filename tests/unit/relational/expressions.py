@@ -9,8 +9,8 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pkray.errors import QueryError
-from pkray.relational.compiled import compile_expression
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.plan.expressions import ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sql.expressions.expressions import ExpressionBinder

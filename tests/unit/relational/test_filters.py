@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.relational.compiled import compile_expression
 from pkray.relational.filters import to_exact_filter, to_filter
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from tests.unit.relational.expressions import bound, fields
 
 COLUMNS = fields(a="INT", x="DOUBLE", s="STRING", o="BOOLEAN", day="DATE")

@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of, with_schema
 from pkray.errors import EvaluationError
-from pkray.relational.compiled import compile_expression
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.local.engine import STEPS, Step
 from pkray.relational.local.unnest import at_once
 from pkray.relational.local.windows import in_windows

@@ -25,7 +25,7 @@ from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import Node, Normalize, Scan
-from pkray.relational.sources.source import Source
+from pkray.relational.plan.source import Source
 from pkray.relational.sources.table import TableSource
 
 _ARRIVALS = 1 << 32

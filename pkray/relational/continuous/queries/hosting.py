@@ -25,9 +25,9 @@ from pkray.relational.continuous.parallel.hosted_team import (
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.opening import MOST_WORKERS, open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.functions.user_functions import UserFunction
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.nodes import Node
-from pkray.relational.udf import Udf
 from pkray.service.hosted import Hosted, Hosting, Reserved
 from pkray.service.runtimes import open_runtime
 
@@ -96,7 +96,7 @@ def _calls_functions(query: StoredQuery) -> bool:
 
 
 def _holds_function(value: object) -> bool:
-    if isinstance(value, Udf):
+    if isinstance(value, UserFunction):
         return True
     if isinstance(value, tuple | list):
         return any(map(_holds_function, value))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from pkray.arguments.facade import Options
 from pkray.errors import PkrayError, QueryError, SchemaError, TableExistsError
-from pkray.relational.compiling import compile_plans, session_of
+from pkray.relational.bound_query import session_of
+from pkray.relational.continuous.queries.compiling import compile_plans
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore

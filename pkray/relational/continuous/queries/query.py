@@ -40,7 +40,7 @@ from pkray.relational.continuous.upgrades.upgrade import (
 from pkray.relational.continuous.upgrades.upgrading import carry_out
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.plan_diff import PlanDiff
-from pkray.relational.statements.settings import checked_setting
+from pkray.relational.settings import checked_setting
 from pkray.shown import html_values
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ from pkray.relational.continuous.queries.hosting import end_hosted, host, hosted
 from pkray.relational.continuous.queries.opening import open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
+from pkray.relational.lasting import lasting
 from pkray.relational.sources.streamed import RunningFeeder
 from pkray.service.hosted import Hosted
 
@@ -66,16 +66,6 @@ class RunningQueries:
             worker.close()
 
 
-_BY_RUNTIME: weakref.WeakKeyDictionary[Any, RunningQueries] = weakref.WeakKeyDictionary()
-
-
 def running_queries(runtime: Any) -> RunningQueries:
     """Give the queries of a runtime that run in this process."""
-    return _BY_RUNTIME.setdefault(runtime, RunningQueries())
-
-
-def stop_all(runtime: Any) -> None:
-    """Stop the queries of a runtime that run in this process, as it ends."""
-    found = _BY_RUNTIME.pop(runtime, None)
-    if found is not None:
-        found.close()
+    return lasting(runtime, RunningQueries)

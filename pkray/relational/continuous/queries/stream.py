@@ -14,7 +14,7 @@ from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
-from pkray.relational.compiling import session_of
+from pkray.relational.bound_query import session_of
 from pkray.relational.continuous.feeds.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.log.log import NoLog
 from pkray.relational.continuous.operators.catalogue import check_operators

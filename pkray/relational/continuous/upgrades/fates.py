@@ -40,8 +40,8 @@ from pkray.relational.plan.plan_diff import (
     fingerprints,
     refusals,
 )
+from pkray.relational.plan.source import Source
 from pkray.relational.plan.state import NEVER, states
-from pkray.relational.sources.source import Source
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 

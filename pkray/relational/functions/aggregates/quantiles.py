@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from pkray.columns.keys import argsort, codes, ranks
 from pkray.errors import QueryError
-from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.accumulator import Arrays
 from pkray.relational.functions.aggregates.aggregate import (
@@ -19,6 +18,7 @@ from pkray.relational.functions.aggregates.aggregate import (
 from pkray.relational.functions.aggregates.arguments import check_ordered, number
 from pkray.relational.functions.aggregates.rows import Chosen, first_rows, nothing, winner
 from pkray.relational.functions.coercion import DOUBLE, NUMBERS, cast_to
+from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.functions.signatures import check_count, constant
 from pkray.relational.plan.expressions import AggregateCall, Expression, Literal, SortKey
 from pkray.schema.types import DataType

@@ -6,7 +6,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.options.values import duration_text
-from pkray.relational.compiled import fold
+from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.lookup_options import LookupOptions
 from pkray.relational.sql.binder.context import Queries, TableHints

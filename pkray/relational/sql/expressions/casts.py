@@ -5,10 +5,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.compiled import constant_value
 from pkray.relational.functions.casts.casting import cast
 from pkray.relational.functions.coercion import untyped_null
 from pkray.relational.functions.conditional import case_of
+from pkray.relational.functions.evaluation.compiled import constant_value
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt

@@ -22,7 +22,7 @@ from pkray.relational.functions.coercion import (
     cast_to,
 )
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
-from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType
+from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType, interval_type
 
 DAY = 86_400_000_000
 _MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
@@ -80,7 +80,7 @@ class Interval(Expression):
             )
         length, ends = self.length, YEAR_MONTH if self.is_months else DAY_SECOND
         places = [ends.index(each) for each in self.fields]
-        kind = spans.typed((ends[min(places)], ends[max(places)]), nullable=True)
+        kind = interval_type((ends[min(places)], ends[max(places)]), nullable=True)
         while isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
             return length.operand
         return cast_to(cast_to(length, BIGINT), kind)

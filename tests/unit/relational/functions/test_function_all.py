@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import EvaluationError, PkrayError
-from pkray.relational.compiled import compile_expression
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.functions.function import resolve, written
 from pkray.relational.plan.expressions import ColumnRef, Literal
 from tests.unit.relational.expressions import fields

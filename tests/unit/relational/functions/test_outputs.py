@@ -11,9 +11,9 @@ import pytest
 
 from pkray.errors import EvaluationError, PkrayError
 from pkray.relational import from_arrow, query
-from pkray.relational.compiled import compile_expression
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
+from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.functions.outputs import ESTIMATES, MOST_OF_BATCH, row_sizes
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression
 from tests.unit.relational.expressions import fields

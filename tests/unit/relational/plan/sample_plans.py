@@ -24,6 +24,12 @@ class SampleSource:
     mode: str = "insert"
     watermark: Watermark | None = None
     options: tuple[tuple[str, str], ...] = field(default=())
+    time_column = None
+    is_kept = False
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        return self.fields.names
 
     def row_count(self) -> int | None:
         return None

@@ -10,6 +10,7 @@ import pytest
 
 from pkray.errors import PlanError, TableNotFoundError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.function import is_known
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_reader import PlanNames, from_json
 from pkray.relational.plan.json_writer import to_json
@@ -87,7 +88,7 @@ def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source
     return known[name]
 
 
-NAMES = PlanNames(find, lambda name: None)
+NAMES = PlanNames(find, lambda name: None, is_known)
 
 
 def physical(sql: str) -> Node:

@@ -10,9 +10,9 @@ import pytest
 from pkray.errors import UnsupportedError
 from pkray.relational import Relation, changelog, query
 from pkray.relational.continuous.operators.catalogue import check_operators
+from pkray.relational.lints import lints
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds
-from pkray.relational.plan.lints import lints
 from pkray.relational.plan.nodes import Over
 from pkray.relational.plan.over import History, depends_on_arrival, history
 from pkray.relational.plan.physical import to_physical

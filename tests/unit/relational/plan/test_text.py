@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pkray.errors import QueryError
+from pkray.relational.functions.function import is_known
 from pkray.relational.plan.expressions import (
     Call,
     Case,
@@ -73,14 +74,14 @@ def computed(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expressi
 @given(st.recursive(st.one_of(columns(), st.sampled_from(CONSTANTS)), computed, max_leaves=12))
 @settings(max_examples=examples(300))
 def test_what_is_written_is_read_again_as_it_was(expression: Expression) -> None:
-    assert from_text(to_text(expression), FIELDS) == expression
+    assert from_text(to_text(expression), FIELDS, is_known) == expression
 
 
 def test_a_function_written_in_place_is_read_again() -> None:
     body = Call(INT, "add", (ColumnRef(INT, "x"), ColumnRef(INT, "a")))
     array = ColumnRef(DataType("ARRAY", element=INT), "case")
     call = Call(array.type, "and", (array, Lambda(INT, ("x",), body)))
-    assert from_text(to_text(call), FIELDS) == call
+    assert from_text(to_text(call), FIELDS, is_known) == call
 
 
 def test_people_read_it_without_types() -> None:
@@ -109,5 +110,5 @@ def test_people_read_it_without_types() -> None:
 )
 def test_another_text_is_refused_with_its_place(text: str, reason: str) -> None:
     with pytest.raises(QueryError, match=reason) as raised:
-        from_text(text, FIELDS)
+        from_text(text, FIELDS, is_known)
     assert raised.value.column >= 1

@@ -61,6 +61,12 @@ class Table:
     primary_key: tuple[str, ...] = ()
     mode: str = "insert"
     watermark: None = None
+    time_column = None
+    is_kept = False
+
+    @property
+    def read_names(self) -> tuple[str, ...]:
+        return self.fields.names
 
     def row_count(self) -> int | None:
         return None

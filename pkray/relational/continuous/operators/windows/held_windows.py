@@ -17,7 +17,7 @@ from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
 from pkray.relational.plan.fields import Fields
-from pkray.relational.sources.source import Source, Watermark
+from pkray.relational.plan.source import Source, Watermark
 
 COPIES = "$copies"
 """The column that says how many equal rows of a window there are."""

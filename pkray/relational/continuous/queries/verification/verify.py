@@ -33,9 +33,9 @@ from pkray.relational.continuous.queries.verification.as_of_watermarks import (
 )
 from pkray.relational.continuous.queries.verification.comparison import differences
 from pkray.relational.dialect import Dialect
+from pkray.relational.lints import late_rows
 from pkray.relational.local.catalogue import run
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.lints import late_rows
 from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,

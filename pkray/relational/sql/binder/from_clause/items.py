@@ -9,8 +9,8 @@ from typing import Any
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.compiled import fold
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.binder.context import BoundQuery

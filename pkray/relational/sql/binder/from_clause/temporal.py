@@ -9,8 +9,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.plan.changelog_modes import INSERT, change_kinds, is_now
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import Hint, JoinKind, Node, TemporalJoin
-from pkray.relational.sources.scans import scan_of
-from pkray.relational.sources.table import TableSource
+from pkray.relational.plan.scans import scan_of
 from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, FromBase
 from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
@@ -116,7 +115,7 @@ def _below_hints(node: Node) -> Node:
 def _is_kept(node: Node) -> bool:
     """Whether rows are a table's, which has them as they are when a row is handled."""
     scan = scan_of(_below_hints(node))
-    return scan is not None and isinstance(scan.source, TableSource)
+    return scan is not None and scan.source.is_kept
 
 
 def _check_versions(clause: FromBase, right: Node, builder: JoinBuilder, table: exp.Table) -> None:

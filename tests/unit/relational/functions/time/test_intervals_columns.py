@@ -10,6 +10,7 @@ import pytest
 
 from pkray.errors import EvaluationError, InputError, PkrayError, SchemaError, UnsupportedError
 from pkray.relational import Relation, from_arrow, query
+from pkray.relational.functions.function import is_known
 from pkray.relational.plan.text import from_text, to_text
 from pkray.schema.types import DataType
 
@@ -209,7 +210,7 @@ def test_intervals_are_in_no_state_and_not_read_from_spark() -> None:
 def test_the_type_is_written_and_read_with_plans() -> None:
     node = query("SELECT i, CAST(NULL AS INTERVAL DAY TO SECOND) AS x FROM t", t=SPANS).plan
     for _, value in node.columns:  # type: ignore[attr-defined]
-        assert from_text(to_text(value), node.inputs[0].fields) == value
+        assert from_text(to_text(value), node.inputs[0].fields, is_known) == value
 
 
 @pytest.mark.parametrize(("root", "span"), [("INT", "DAY"), ("BIGINT", "SECOND TO DAY")])

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
-from pkray.relational.sources.table import TableSource
 
 
 def scan_of(node: Node) -> Scan | None:
@@ -23,12 +22,8 @@ def scan_of(node: Node) -> Scan | None:
     if not isinstance(below, Scan):
         return None
     source = below.source
-    if not isinstance(source, TableSource):
-        return below if below is node else None
-    is_declared = time is None or (
-        source.watermark is None and time == source.schema.core.watermark_column
-    )
-    names = tuple(each.name for each in source.columns)
+    names = source.read_names
+    is_declared = time is None or (source.watermark is None and time == source.time_column)
     has_computed = len(names) > len(source.fields)
     if not passed or not is_declared or (below is not node and not has_computed):
         return None

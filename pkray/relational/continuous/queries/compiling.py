@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import UnsupportedError
 from pkray.relational.bound_query import BoundQuery
-from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, start_query
@@ -16,14 +15,11 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json_writer import to_json
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
-from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Scan, Sink
+from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Sink
 from pkray.relational.plan.physical import check_kept, tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of
 from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.session import QuerySession
-from pkray.relational.sources.table import TableSource
-from pkray.relational.sql.statements import kinds as said
-from pkray.relational.statements.changing import BoundInsert
 from pkray.table.table import Table
 from pkray.version import __version__
 
@@ -72,44 +68,6 @@ class Compiled:
             owns=owns,
             replace=replace,
         )
-
-
-def compile_relation(relation: BoundQuery, into: str | None = None) -> Compiled:
-    """Compile a relation's plan; as of ``Relation.compile_plan``."""
-    session = session_of(relation)
-    if into is not None:
-        if session is None:
-            raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
-        tree = said.Insert(tuple(into.split(".")), relation.tree)
-        bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
-        return compile_plans([bound.node], relation.dialect, session)
-    return compile_plans([relation.plan], relation.dialect, session)
-
-
-def session_of(relation: BoundQuery) -> QuerySession | None:
-    """Give a relation's session, or open the warehouse of the first table that it reads; None
-    where it reads none.
-    """
-    if relation.names.session is not None:
-        return relation.names.session
-    scans = (node for node in relation.plan.walk() if isinstance(node, Scan))
-    tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
-    for table in tables:
-        place = table.location
-        warehouse = place.url.rsplit("/", 2)[0]  # the table's folder is in that of its database
-        return QuerySession(Catalog(warehouse, table.runtime, place.storage_options))
-    return None
-
-
-def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> Compiled:
-    """Compile INSERTs into one plan; what they have in common is in it once."""
-    for each in inserts:
-        if each.overwrite or each.partition:
-            raise UnsupportedError(
-                "INSERT OVERWRITE and PARTITION do not go into plans: write INSERT INTO, with the "
-                "partition's columns in the query"
-            )
-    return compile_plans([each.node for each in inserts], dialect, catalog.session)
 
 
 def compile_plans(

@@ -8,10 +8,10 @@ import pyarrow as pa
 
 from pkray.errors import EvaluationError
 from pkray.relational.cancellation import checkpoint
+from pkray.relational.functions.evaluation.programs import Program, as_array_of
 from pkray.relational.functions.outputs import OversizedError, check_batch
 from pkray.relational.plan.expressions import Call, Case, Cast, Chain, Expression, Literal
 from pkray.relational.plan.fields import Fields
-from pkray.relational.programs import Program, as_array_of
 from pkray.rows.python_values import row_text
 
 

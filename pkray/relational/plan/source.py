@@ -57,6 +57,21 @@ class Source(Protocol):
         ...
 
     @property
+    def read_names(self) -> tuple[str, ...]:
+        """Name the columns that queries read: beside `fields` those that are computed of them."""
+        return self.fields.names
+
+    @property
+    def time_column(self) -> str | None:
+        """Name the column whose times a declared watermark follows; None where none is."""
+        return None if self.watermark is None else self.watermark.column
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether rows can be looked up as they are when a row of another source is handled."""
+        return False
+
+    @property
     def begins_late(self) -> bool:
         """Whether continuous reads begin with changes, without the rows that are there."""
         return False

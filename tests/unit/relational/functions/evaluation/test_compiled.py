@@ -10,8 +10,12 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import EvaluationError
-from pkray.relational.compiled import compile_expression, compile_expressions, fold
 from pkray.relational.functions import function
+from pkray.relational.functions.evaluation.compiled import (
+    compile_expression,
+    compile_expressions,
+    fold,
+)
 from pkray.relational.plan.expressions import Call, ColumnRef, Literal
 from pkray.schema.types import DataType
 from tests.unit.relational.expressions import FLINK, bound, fields, values

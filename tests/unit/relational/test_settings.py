@@ -6,7 +6,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError
-from pkray.relational.statements.settings import SETTINGS, checked_setting
+from pkray.relational.settings import SETTINGS, checked_setting
 
 NONSENSE = {
     "execution.runtime-mode": ["fast", "", "batch streaming"],
