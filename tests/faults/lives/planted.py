@@ -1,12 +1,16 @@
 """Faults that are planted in pkray, each of which takes one protection away: lives find them.
 
-Of lives from number 0 on so many found each, when this was last measured: sources that are held too
-late, and epochs that are forgotten, 1; changes that are lost, 2; commits by the query's name, rows
-that are left, 3; rows of others that go, 4; columns by name, 12; numbers alone, an incarnation that
-lets go, 23; a table made anew, 48; a savepoint without holds, 71. ``scripts`` find the last one,
-and a query that is not compared with its result (not found by 200 lives) and checkpoints of a run
-that was overtaken. Not found by 200: a result that stays as it is as its query goes back. Not found
-by 60: commits of other incarnations.
+Of lives from number 0 on so many found each, when this was last measured: sources that are held
+too late, and epochs that are forgotten, 1; changes that are lost, 2; commits by the query's name,
+rows that are left, 3; rows of others that go, 4; columns by name, 12; numbers alone, an
+incarnation that lets go, 23; a table made anew, 48; a savepoint without holds, 71. ``scripts``
+find the last one, and what few random lives or none find: a query that is not compared with its
+result, checkpoints of a run that was overtaken, a result that stays as it is as its query goes
+back, commits of other incarnations, a run that lost its query and fails.
+
+No life finds a run that does not look whether its query is still there, as three others hold it
+back too: its checkpoint is gone, nobody wants it to run, its writers are fenced. With all four
+taken away a script finds it, with any one left none does (``test_lives``).
 """
 
 from __future__ import annotations
@@ -24,7 +28,11 @@ from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries import ending, starting
-from pkray.relational.continuous.queries.definitions.query_store import Definition, old_user
+from pkray.relational.continuous.queries.definitions.query_store import (
+    Definition,
+    QueryStore,
+    old_user,
+)
 from pkray.relational.continuous.queries.incarnations import begun, life, savepoints
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import Run
@@ -48,10 +56,11 @@ def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 @contextlib.contextmanager
-def planted(name: str) -> Iterator[None]:
-    """Within it, a fault is there."""
+def planted(*names: str) -> Iterator[None]:
+    """Within it, faults are there."""
     with pytest.MonkeyPatch.context() as patch:
-        PLANTS[name](patch)
+        for name in names:
+            PLANTS[name](patch)
         yield
 
 
@@ -159,6 +168,17 @@ def _(patch: pytest.MonkeyPatch) -> None:
 @_plant("a run does not look whether its query is still there")
 def _(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(StoredLog, "check_current", _nothing)
+
+
+@_plant("a run does not look whether its checkpoint is still there")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(StoredLog, "check_not_followed", _nothing)
+    patch.setattr(StoredLog, "_check_follows", _nothing)
+
+
+@_plant("a worker does not look whether its query is to run")
+def _(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(QueryStore, "is_wanted", lambda self, definition: True)
 
 
 @_plant("epochs that were begun are forgotten")

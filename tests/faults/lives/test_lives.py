@@ -53,8 +53,36 @@ def test_a_life_that_once_went_wrong_goes_right(name: str) -> None:
             "a run that was overtaken writes checkpoints",
             "a checkpoint that slept is not taken for that of a later run",
         ),
+        (
+            "whoever goes back to a savepoint leaves the result as it is",
+            "a query that goes back takes along what came and went since",
+        ),
+        (
+            "processes of other incarnations may commit",
+            "a commit that slept is not made when the query was begun anew",
+        ),
+        (
+            "a run that lost its query fails",
+            "a run that a sleeper cut off goes on",
+        ),
     ],
 )
 def test_a_fault_that_few_lives_meet_is_found(fault: str, name: str) -> None:
     with planted(fault):
         assert play(*SCRIPTS[name])
+
+
+GUARDS = (
+    "processes of other incarnations may commit",
+    "a run does not look whether its query is still there",
+    "a run does not look whether its checkpoint is still there",
+    "a worker does not look whether its query is to run",
+)
+"""Each holds a process back that slept at rest while its query was begun anew."""
+
+
+@pytest.mark.parametrize("left", [None, *GUARDS])
+def test_any_one_guard_holds_a_process_back_that_slept_at_rest(left: str | None) -> None:
+    name = "a process that slept at rest does not go on with a query that was begun anew"
+    with planted(*(each for each in GUARDS if each != left)):
+        assert bool(play(*SCRIPTS[name])) == (left is None)
