@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import catalogue as aggregates
 from pkray.relational.sql import syntax
-from pkray.relational.sql.chains import applied
+from pkray.relational.sql.chains import CHAINED, applied
 from pkray.relational.sql.dialects import PkraySpark
 from pkray.relational.sql.syntax import Inner, Text, UserCall
 from pkray.schema.types import DataType
@@ -22,6 +24,8 @@ from pkray.schema.types import DataType
 Bounds: TypeAlias = "tuple[Any, Any]"
 """The ends of a frame: numbers before (negative) or after the row, 0 the row, None unbounded."""
 
+_STEPS = 250
+"""After so many operators in a row their syntax is made: too many are refused soon."""
 _UNITS = ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "year")
 
 
@@ -31,16 +35,52 @@ class Column:
     In operators, text is a constant (``rel.a == "x"``); as an argument of functions and of a
     relation's methods it is SQL (``f.sum("a + b")``). Functions are methods too:
     ``rel.name.upper()``.
-
-    Attributes:
-        tree: its syntax; nothing changes it.
     """
 
-    __slots__ = ("tree",)
+    __slots__ = ("_left", "_operator", "_right", "_steps", "_tree")
     __hash__ = object.__hash__
+    _left: Column
+    _operator: type[exp.Expr]
+    _right: exp.Expr
+    _steps: int
+    _tree: exp.Expr | None
 
     def __init__(self, tree: exp.Expr) -> None:
-        self.tree = tree
+        self._tree = tree
+        self._steps = 0
+
+    @classmethod
+    def _of_step(cls, left: Column, operator: type[exp.Expr], right: exp.Expr) -> Column:
+        """Apply an operator of numbers, or AND or OR; the syntax of many in a row is made once."""
+        made = Column.__new__(Column)
+        made._tree = None
+        made._left, made._operator, made._right = left, operator, right
+        made._steps = left._steps + 1
+        if not made._steps % _STEPS:
+            made._settle()
+        return made
+
+    @property
+    def tree(self) -> exp.Expr:
+        """Its syntax; nothing changes it."""
+        return self._settle() if self._tree is None else self._tree
+
+    def _settle(self) -> exp.Expr:
+        steps = []
+        column: Column = self
+        while column._tree is None:
+            steps.append((column._operator, column._right))
+            column = column._left
+        tree = column._tree.copy()
+        for operator, alike in groupby(reversed(steps), key=itemgetter(0)):
+            rights = [right.copy() for _, right in alike]
+            if issubclass(operator, exp.Connector):
+                tree = _connected(operator, [tree, *rights])
+                continue
+            for right in rights:
+                tree = applied(operator, syntax.wrapped(tree), right)
+        self._tree = tree
+        return tree
 
     def __repr__(self) -> str:
         return f"Column({self._shown()})"
@@ -300,18 +340,13 @@ class Column:
         return _Both(exp.Ordered(this=bare.copy(), desc=descending, nulls_first=nulls_first))
 
     def _with(self, kind: type[exp.Expr], other: object) -> Column:
-        left, right = syntax.wrapped(self.tree.copy()), syntax.wrapped(_operand(other))
-        return Column(applied(kind, left, right))
+        right = syntax.wrapped(_operand(other))
+        if kind in CHAINED:
+            return Column._of_step(self, kind, right)
+        return Column(applied(kind, syntax.wrapped(self.tree.copy()), right))
 
     def _joined(self, kind: type[exp.Connector], other: object) -> Column:
-        """Join by AND or OR, as a tree whose depth is that of a few."""
-        sides = (self.tree.copy(), _operand(other))
-        terms = [
-            term.pop()
-            for side in sides
-            for term in (list(side.flatten(unnest=False)) if isinstance(side, kind) else [side])
-        ]
-        return Column(syntax.joined(kind, terms))
+        return Column._of_step(self, kind, _operand(other))
 
     def _compared(self, kind: type[exp.Expr], other: object) -> Column:
         if other is None:
@@ -464,6 +499,16 @@ def _readable(node: exp.Expr) -> exp.Expr:
     if isinstance(node, UserCall):
         return syntax.call(node.this.name, *node.expressions)
     return node
+
+
+def _connected(kind: type[exp.Connector], sides: list[exp.Expr]) -> exp.Expr:
+    """Join by AND or OR, as a tree whose depth is that of a few."""
+    terms = [
+        term.pop()
+        for side in sides
+        for term in (list(side.flatten(unnest=False)) if isinstance(side, kind) else [side])
+    ]
+    return syntax.joined(kind, terms)
 
 
 def _operand(value: object) -> exp.Expr:

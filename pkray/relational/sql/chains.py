@@ -36,6 +36,8 @@ _SYMBOLS: dict[type[exp.Expr], str] = {
 }
 OPERATORS = {symbol: kind for kind, symbol in _SYMBOLS.items()}
 """The operators of steps, by their symbols."""
+CHAINED = frozenset(_SYMBOLS)
+"""The operators that long chains of numbers are of."""
 _LOOSENESS = {
     symbol: level
     for level, row in enumerate(("* / DIV %", "+ -", "& | ^"))

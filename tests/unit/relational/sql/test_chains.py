@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational import from_arrow, query
+from pkray.relational import col, from_arrow, query
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_known
 from pkray.relational.plan.expressions import Chain
@@ -159,3 +159,29 @@ def test_a_prefix_that_is_grouped_by_may_begin_a_chain() -> None:
 def test_what_is_too_long_or_deep_is_refused(text: str) -> None:
     with pytest.raises(QueryError, match=r"deeper|terms"):
         parse_query(f"SELECT {text} FROM t", Dialect.SPARK)
+
+
+@pytest.mark.parametrize("kind", ["plus", "or"])
+def test_methods_make_long_chains_in_steps_that_are_no_longer_than_they_are(kind: str) -> None:
+    copied = 0
+    step = col("a") if kind == "plus" else col("a") == -1
+    for number in range(2000):
+        step = step + 1 if kind == "plus" else step | (col("a") == number)
+        copied += step._tree is not None and len(list(step._tree.walk()))
+    assert copied < 60_000  # of 2,000 operators that are made anew each: millions
+    found = ROWS.select(x=step).to_arrow()["x"].to_pylist()
+    assert found == ([2001, 2002, None] if kind == "plus" else [True, True, None])
+
+
+def test_too_long_a_chain_of_methods_is_refused() -> None:
+    step = col("a")
+    with pytest.raises(QueryError, match="terms"):
+        for _ in range(MOST_TERMS + 1):
+            step = step + 1
+
+
+def test_what_was_made_of_a_chain_s_beginning_stays() -> None:
+    begun = col("a") + 1
+    left, right = begun + 2, begun * 10
+    found = ROWS.select(x=left, y=right, z=begun).to_arrow().to_pylist()
+    assert found[0] == {"x": 4, "y": 20, "z": 2}
