@@ -209,10 +209,9 @@ def _kinds(node: Node, inputs: tuple[Kinds, ...]) -> Kinds:
             return INSERT if inputs[0] == INSERT and not ordered else ALL
         case SetOperation():
             both = inputs[0] | inputs[1]
-            plain = node.kind is SetKind.UNION or (
-                both == INSERT and node.kind is SetKind.INTERSECT
-            )
-            return both if plain else ALL
+            if node.kind is SetKind.UNION and node.all:
+                return both
+            return INSERT if both == INSERT and node.kind is not SetKind.EXCEPT else ALL
         case TemporalJoin() if node.right_time is not None:
             return INSERT if inputs[0] == INSERT else ALL
     return inputs[0]

@@ -72,6 +72,12 @@ CASES = [
     ("first by another column", Deduplicate(APPEND, ("a",), "b", True), "[I,UA,D]"),
     ("last by time", Deduplicate(APPEND, ("a",), "t", False), "[I,UA,D]"),
     ("union of rows", SetOperation(APPEND, APPEND, SetKind.UNION, True), "[I]"),
+    ("distinct rows of a union", SetOperation(APPEND, APPEND, SetKind.UNION, False), "[I]"),
+    (
+        "distinct rows of updates",  # the old row of an update may have been the last of its kind
+        SetOperation(project(count(APPEND, "b"), "c"), project(APPEND, "b"), SetKind.UNION, False),
+        "[I,UA,D]",
+    ),
     ("union with changes", SetOperation(APPEND, KEYED, SetKind.UNION, True), "[I,UA,D]"),
     ("except", SetOperation(APPEND, APPEND, SetKind.EXCEPT, True), "[I,UA,D]"),
     ("first rows in order", Limit(Sort(APPEND, BY_B), 2), "[I,UA,D]"),
