@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.schema.casts import relabelled
+
 
 def batch_of(
     arrays: Sequence[pa.Array | pa.ChunkedArray], schema: pa.Schema, rows: int
@@ -21,9 +23,25 @@ def batch_of(
 
 
 def typed(array: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.Array:
-    """Give one array of exactly this type."""
+    """Give one array of exactly this type; one that differs only in names of parts, and in what
+    cannot be NULL, keeps its bytes."""
     array = whole(array)
-    return array if array.type.equals(kind) else array.cast(kind)
+    if array.type.equals(kind):
+        return array
+    return relabelled(array, kind) if _is_alike(array.type, kind) else array.cast(kind)
+
+
+def _is_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether nested types hold the same bytes."""
+    if one.id != other.id or one.num_fields != other.num_fields:
+        return False
+    if not one.num_fields or pa.types.is_dictionary(one) or pa.types.is_union(one):
+        return one.equals(other)
+    if pa.types.is_fixed_size_list(one) and one.list_size != other.list_size:
+        return False
+    return all(
+        _is_alike(one.field(part).type, other.field(part).type) for part in range(one.num_fields)
+    )
 
 
 def whole(array: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -127,7 +127,9 @@ def _cast(column: pa.ChunkedArray, data_type: DataType, name: str) -> pa.Chunked
         try:
             return rows.cast(data_type.arrow)
         except pa.ArrowTypeError:  # PyArrow 19 makes no nullable part NOT NULL
-            return _relabelled(rows.cast(_all_nullable(data_type).arrow), data_type.arrow)
+            loose = rows.cast(_all_nullable(data_type).arrow)
+            chunks = [relabelled(each, data_type.arrow) for each in loose.chunks]
+            return pa.chunked_array(chunks, data_type.arrow)
 
     try:
         return convert(column)
@@ -155,13 +157,10 @@ def _all_nullable(data_type: DataType) -> DataType:
     return with_parts(data_type, _all_nullable).with_nullable(True)
 
 
-def _relabelled(column: pa.ChunkedArray, arrow: pa.DataType) -> pa.ChunkedArray:
-    """Put the same bytes under a type that differs in what may be null."""
-    chunks = [
-        pa.Array._import_from_c_capsule(arrow.__arrow_c_schema__(), chunk.__arrow_c_array__()[1])
-        for chunk in column.chunks
-    ]
-    return pa.chunked_array(chunks, arrow)
+def relabelled(array: pa.Array, arrow: pa.DataType) -> pa.Array:
+    """Put the same bytes under a type that differs in what may be null: a cast refuses rows that
+    are NULL, and so are their parts, where these are NOT NULL."""
+    return pa.Array._import_from_c_capsule(arrow.__arrow_c_schema__(), array.__arrow_c_array__()[1])
 
 
 def _copy(column: pa.ChunkedArray) -> pa.ChunkedArray:

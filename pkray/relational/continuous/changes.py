@@ -124,7 +124,10 @@ def concatenated(fields: Fields, parts: Sequence[Changes]) -> Changes:
     kinds = np.concatenate([each.kinds for each in filled])
     if not len(fields):
         return Changes(batch_of((), fields.arrow, len(kinds)), kinds)
-    table = pa.Table.from_batches([each.rows.cast(fields.arrow) for each in filled])
+    schema = fields.arrow
+    table = pa.Table.from_batches(
+        [batch_of(each.rows.columns, schema, len(each)) for each in filled]
+    )
     return Changes(table.combine_chunks().to_batches()[0], kinds)
 
 

@@ -18,6 +18,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet.encoding import choose_encodings
 from pkray.storage.parquet.footer import FOOTER_MARK, footer_bytes, parse_footer
 from pkray.storage.parquet.plain_timestamps import annotate, has_nanoseconds, plain_timestamps
+from pkray.storage.parquet.required_parts import has_required_parts, with_required_parts
 from pkray.storage.parquet.shared_columns import SharedColumns
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class ParquetWriter(Abortable):
             self._schema, self._annotations = plain_timestamps(schema)
         self._copies = copies
         self._row_schema = pa.schema([f for f in self._schema if f.name not in copies])
+        kinds = self._row_schema.types
+        self._of_parts = [n for n, kind in enumerate(kinds) if has_required_parts(kind)]
         self._shared: SharedColumns | None = None
         block_size = options.file_block_size
         self._max_rows = ROW_GROUP_ROWS if block_size is None else MOST_ROWS
@@ -94,12 +97,14 @@ class ParquetWriter(Abortable):
             return
         if isinstance(rows, pa.RecordBatch):
             rows = pa.Table.from_batches([rows])
-        columns = rows.columns
+        columns = list(rows.columns)
         if self._annotations:
             columns = [
                 column.cast(field.type) if column.type != field.type else column
                 for column, field in zip(columns, self._row_schema, strict=True)
             ]
+        for place in self._of_parts:
+            columns[place] = with_required_parts(columns[place])
         rows = pa.Table.from_arrays(columns, schema=self._row_schema)
         self._pending.append(rows)
         self.num_rows += rows.num_rows

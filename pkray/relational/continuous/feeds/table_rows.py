@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.batches import batch_of, whole
+from pkray.columns.batches import batch_of, typed, whole
 from pkray.columns.keys import codes
 from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
@@ -52,7 +52,7 @@ class TableRows(SourceRows):
         found = found.rename_columns(wanted)
         types = [keys.schema.field(name).type for name in names]
         there = encoded(
-            [_column(found, n, kind).cast(kind) for n, kind in zip(names, types, strict=True)],
+            [typed(_column(found, n, kind), kind) for n, kind in zip(names, types, strict=True)],
             found.num_rows,
         )
         positions = pc.fill_null(pc.index_in(there, value_set=encoded(keys.columns)), -1).to_numpy()

@@ -159,7 +159,7 @@ def concat_rows(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.Record
     rows = sum(part.num_rows for part in parts)
     if not len(schema):
         return batch_of((), schema, rows)
-    table = pa.Table.from_batches([part.cast(schema) for part in parts])
+    table = pa.Table.from_batches([batch_of(part.columns, schema, part.num_rows) for part in parts])
     if not rows:
         return batch_of(table.columns, schema, 0)
     return table.combine_chunks().to_batches()[0]

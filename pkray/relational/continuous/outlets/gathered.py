@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
-from pkray.columns.batches import batch_of, whole
+from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -74,7 +74,7 @@ class Gathered(Outlet):
 
     def fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Give rows of the table the types that they have in the plan."""
-        columns = [whole(batch.column(f.name)).cast(f.type) for f in self.schema]
+        columns = [batch.column(field.name) for field in self.schema]
         return batch_of(columns, self.schema, batch.num_rows)
 
     def commit(

@@ -3,7 +3,10 @@
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.continuous.changes import Changes, Order, netted, updates
+from pkray.relational.continuous.changes import Changes, Order, concatenated, netted, updates
+from pkray.relational.plan.fields import Field, Fields
+from pkray.schema.casts import relabelled
+from pkray.schema.types import DataField, DataType
 from tests.unit.relational.continuous.histories import kinds_of
 
 INSERT, BEFORE, AFTER, DELETE = range(4)
@@ -81,3 +84,14 @@ def test_updates_stay_with_the_rows_that_follow_them() -> None:
 def test_rows_that_share_what_should_be_a_key_stay_as_they_are() -> None:
     given = changes((DELETE, 1, 1), (DELETE, 1, 2), (INSERT, 1, 3))
     assert kinds_of(updates(given, ["id"])) == kinds_of(given)
+
+
+def test_null_rows_whose_parts_are_not_null_are_joined() -> None:
+    pair = DataType("ROW", fields=(DataField(0, "a", DataType("INT").with_nullable(False)),))
+    fields = Fields((Field("x", pair),))
+    rows = pa.RecordBatch.from_arrays(
+        [relabelled(pa.array([None, {"a": 1}], pa.struct([("a", pa.int32())])), pair.arrow)],
+        schema=fields.arrow,
+    )
+    joined = concatenated(fields, [Changes.of_kind(rows), Changes.of_kind(rows)])
+    assert joined.column("x").to_pylist() == [None, {"a": 1}] * 2
