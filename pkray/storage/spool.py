@@ -12,19 +12,20 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias
 
 import msgspec
 import pyarrow as pa
 
 from pkray.arguments.file_names import checked
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.errors import CorruptFileError, MissingFileError
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed
 
 FeederState: TypeAlias = Literal["running", "ended", "stopped", "failed"]
-Kind = TypeVar("Kind", bound=msgspec.Struct)
+
 _FEEDER = "feeder.json"
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
@@ -120,7 +121,7 @@ class Spool:
         """Read what is known of a batch; None where there is none of this number any more."""
         path = self._batch_path(number)
         try:
-            return _decoded(self.store, path, self.store.read(path), SpooledBatch)
+            return read_sealed(self.store, path, SpooledBatch)
         except MissingFileError:
             return None
 
@@ -197,7 +198,7 @@ class Spool:
     def feeder(self) -> Feeder | None:
         """Read what fills it; None where nobody has begun to."""
         try:
-            return _decoded(self.store, _FEEDER, self.store.read(_FEEDER), Feeder)
+            return read_sealed(self.store, _FEEDER, Feeder)
         except MissingFileError:
             return None
 
@@ -208,14 +209,6 @@ class Spool:
 
     def _batch_path(self, number: int) -> str:
         return f"{self._batches}{number}"
-
-
-def _decoded(store: ObjectStore, path: str, data: bytes, kind: type[Kind]) -> Kind:
-    try:
-        check_json(data)
-        return msgspec.json.decode(data, type=kind)
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise CorruptFileError(f"{store.location(path)} is damaged: {error}", path=path) from error
 
 
 def _rows_path(name: str) -> str:

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 
 from pkray.arguments.file_names import check_chosen
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError, OptionError, UnsupportedError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
@@ -20,6 +20,7 @@ from pkray.relational.sources.watermarks import marked
 from pkray.schema.row_kind import names
 from pkray.schema.types import DataType
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed
 from pkray.storage.spool import Spool
 
 _DESCRIPTION = "source.json"
@@ -253,12 +254,10 @@ def stored_streams(folder: ObjectStore, begun: str = "") -> dict[str, StreamedSo
 
 
 def _read(store: ObjectStore, begun: str) -> StreamedSource:
-    data = store.read(_DESCRIPTION)
+    said = read_sealed(store, _DESCRIPTION, _Description)
     try:
-        check_json(data)
-        said = msgspec.json.decode(data, type=_Description)
         columns: list[Any] = [(name, DataType.parse(kind)) for name, kind in said.columns]
-    except (ValueError, msgspec.MsgspecError) as error:
+    except ValueError as error:
         raise CorruptFileError(f"{store.url}/{_DESCRIPTION} is damaged: {error}") from error
     fields, mark = marked(Fields(tuple(Field(*each) for each in columns)), said.watermark)
     return StreamedSource(

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from pkray.arguments.file_names import checked
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.columns.batches import batch_of
 from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
@@ -42,6 +42,7 @@ from pkray.relational.running import timed
 from pkray.relational.sources.table import TableSource
 from pkray.schema.types import TIMESTAMPS, DataType
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed
 from pkray.storage.spool import Spool
 
 _ROW_BY_ROW = (Calc, Expand, Filter, Hint, Project, Unnest)
@@ -195,18 +196,17 @@ class Backfill:
     def _done(self) -> _Done | None:
         if self._found is None:
             try:
-                data = self._folder.read(self._done_path)
+                found = read_sealed(self._folder, self._done_path, _Done)
             except MissingFileError:
                 return None
             try:
-                check_json(data)
-                self._found = msgspec.json.decode(data, type=_Done)
-                checked(self._found.attempt)
-            except (ValueError, msgspec.MsgspecError) as error:
+                checked(found.attempt)
+            except ValueError as error:
                 raise CorruptFileError(
                     f"{self._folder.url}/{self._done_path} is damaged: {error}",
                     path=self._done_path,
                 ) from error
+            self._found = found
         return self._found
 
 

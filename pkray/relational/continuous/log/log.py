@@ -8,9 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.errors import (
-    CorruptFileError,
     MissingFileError,
     QueryDivergedError,
     QueryExistsError,
@@ -19,6 +18,7 @@ from pkray.errors import (
 )
 from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed
 
 _EPOCHS, _CHECKPOINTS, _SAVEPOINTS = "epochs/epoch-", "checkpoints/checkpoint-", "savepoints/"
 _UPGRADES = "upgrade/"
@@ -575,14 +575,7 @@ class StoredLog(QueryLog):
         return self._store.create(path, seal_json(msgspec.json.encode(named)))
 
     def _read(self, path: str, kind: type[Record]) -> Record:
-        data = self._store.read(path)
-        try:
-            check_json(data)
-            return msgspec.json.decode(data, type=kind)
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise CorruptFileError(
-                f"{self._store.url}/{path} of a query is damaged: {error}", path=path
-            ) from error
+        return read_sealed(self._store, path, kind)
 
 
 def _begin(bounds: Mapping[str, tuple[int, int]]) -> dict[str, int]:

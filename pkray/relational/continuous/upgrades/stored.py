@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pkray.checksums import check_json, seal_json
-from pkray.errors import CorruptFileError, MissingFileError, PkrayError, TableError
+from pkray.checksums import seal_json
+from pkray.errors import MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.queries.definitions.query_store import (
     UPGRADE,
@@ -21,6 +21,7 @@ from pkray.relational.continuous.queries.definitions.query_store import (
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.table import TableSource
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed
 from pkray.table.table import Table
 
 if TYPE_CHECKING:
@@ -128,16 +129,9 @@ class Site:
     def find(self) -> StoredUpgrade | None:
         """Read the upgrade that is under way or not accepted; None where there is none."""
         try:
-            data = self.folder.read(UPGRADE)
+            return read_sealed(self.folder, UPGRADE, StoredUpgrade)
         except MissingFileError:
             return None
-        try:
-            check_json(data)
-            return msgspec.json.decode(data, type=StoredUpgrade)
-        except (ValueError, msgspec.MsgspecError) as error:
-            raise CorruptFileError(
-                f"{self.folder.url}/{UPGRADE} is damaged: {error}", path=UPGRADE
-            ) from error
 
     def create(self, upgrade: StoredUpgrade) -> bool:
         """Write an upgrade down; false where there is one."""
@@ -181,11 +175,9 @@ class Site:
     def plan_of(self, digest: str) -> Definition | None:
         """Read the plan of an older snapshot of a result; None where it is not known."""
         try:
-            data = self.folder.read(f"{_PLANS}{digest}")
+            return read_sealed(self.folder, f"{_PLANS}{digest}", Definition)
         except MissingFileError:
             return None
-        check_json(data)
-        return msgspec.json.decode(data, type=Definition)
 
     def before_tag(self, definition: Definition) -> str:
         """Name the tag of the results before the upgrade."""

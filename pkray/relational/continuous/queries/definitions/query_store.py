@@ -10,10 +10,9 @@ import msgspec
 from msgspec import structs
 
 from pkray.arguments.file_names import fault
-from pkray.checksums import check_json, seal_json
+from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.errors import (
-    CorruptFileError,
     MissingFileError,
     OptionError,
     QueryFencedError,
@@ -25,6 +24,7 @@ from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.sealed import read_sealed, unsealed
 from pkray.table.databases import remove_folders
 
 FOLDER = ".queries"
@@ -271,7 +271,7 @@ class QueryStore:
         if number < 0:
             found = _read(self._root(name), _OLD_DEFINITION, Definition)
         elif data is not None:
-            found = _decoded(data, self._root(name), numbered.path(number), Definition)
+            found = unsealed(self._root(name), numbered.path(number), data, Definition)
         version = found.document.get("planVersion") if found is not None else None
         if found is None or (number < 0 and version == _REFUSED_VERSION):
             return number, None  # of the latter the definition was never stored
@@ -584,15 +584,6 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
 
 def _read(store: ObjectStore, path: str, kind: type[Any]) -> Any:
     try:
-        data = store.read(path)
+        return read_sealed(store, path, kind)
     except MissingFileError:
         return None
-    return _decoded(data, store, path, kind)
-
-
-def _decoded(data: bytes, store: ObjectStore, path: str, kind: type[Any]) -> Any:
-    try:
-        check_json(data)
-        return msgspec.json.decode(data, type=kind)
-    except (ValueError, msgspec.MsgspecError) as error:
-        raise CorruptFileError(f"{store.url}/{path} is damaged: {error}", path=path) from error
