@@ -33,6 +33,11 @@ def warehouse() -> Iterator[str]:
     yield f"memory://{uuid.uuid4().hex}"
 
 
+def connect(url: str, owners: int = 2) -> pkray.Catalog:
+    """Open a warehouse whose tables have so many owners, however many processors there are."""
+    return pkray.connect(url, runtime_options={"owners": owners})
+
+
 def forget() -> None:
     """Know nothing of any table, as a fresh process does."""
     metadata.forget(list(metadata._held))
@@ -47,11 +52,11 @@ def commits(counter: RequestCounter, buckets: int) -> dict[str, Counted]:
     """Connect, load a table, open a writer, commit rows, commit nothing."""
     taken: dict[str, Counted] = {}
     with warehouse() as url:
-        with pkray.connect(url) as catalog:
+        with connect(url, min(2, buckets)) as catalog:
             make(catalog, buckets).upsert(rows(0, 1000))
         forget()
         with counter.counting() as taken["connect and load a table"]:
-            catalog = pkray.connect(url)
+            catalog = connect(url, min(2, buckets))
             table = catalog.load_table("db.t")
         with catalog:
             with counter.counting() as taken[f"open a writer, {buckets} buckets"]:
@@ -71,26 +76,26 @@ def reads(counter: RequestCounter) -> dict[str, Counted]:
     """Look keys up and read, in a fresh process and in a warm one."""
     taken: dict[str, Counted] = {}
     with warehouse() as url:
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = make(catalog, 8)
             for start in range(0, 200_000, 50_000):
                 table.upsert(rows(start, 50_000))
             table.compact()
         chosen = random.Random(3).sample(range(200_000), 1000)
         forget()
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = catalog.load_table("db.t")
             with counter.counting() as taken["first key in a fresh process"]:
                 table.lookup([{"k": 77}])
             with counter.counting() as taken["lookup by key, committed, warm"]:
                 table.lookup([{"k": 77}])
         forget()
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = catalog.load_table("db.t")
             with counter.counting() as taken["first 1,000 random keys"]:
                 table.lookup([{"k": key} for key in chosen])
         forget()
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = catalog.load_table("db.t")
             with counter.counting() as taken["read by key equality"]:
                 assert table.to_arrow(filter="k = 77").num_rows == 1
@@ -101,10 +106,10 @@ def scans(counter: RequestCounter) -> dict[str, Counted]:
     """Read sixteen buckets whole."""
     taken: dict[str, Counted] = {}
     with warehouse() as url:
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             make(catalog, 16).upsert(rows(0, 10_000))
         forget()
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = catalog.load_table("db.t")
             with counter.counting() as taken["scan of 16 buckets"]:
                 assert table.to_arrow().num_rows == 10_000
@@ -114,7 +119,7 @@ def scans(counter: RequestCounter) -> dict[str, Counted]:
 def maintenance(counter: RequestCounter) -> dict[str, Counted]:
     """List snapshots and expire them."""
     taken: dict[str, Counted] = {}
-    with warehouse() as url, pkray.connect(url) as catalog:
+    with warehouse() as url, connect(url, 1) as catalog:
         table = make(catalog, 1, **{"num-sorted-run.compaction-trigger": "1000"})
         with table.open_writer() as writer:
             for number in range(52):
@@ -136,7 +141,7 @@ def queries(counter: RequestCounter) -> dict[str, Counted]:
     with warehouse() as url, pytest.MonkeyPatch.context() as patch:
         # Its steps are taken here.
         patch.setattr(QueryWorker, "_work", lambda worker: workers.append(worker))
-        with pkray.connect(url) as catalog:
+        with connect(url) as catalog:
             table = make(catalog, 2, **{"changelog-producer": "lookup"})
             table.upsert(rows(0, 500))
             with counter.counting() as taken["a query begins on 500 rows"]:
