@@ -176,7 +176,7 @@ class Source:
     def overwrite(self, partition: int | None, rows: Sequence[Row]) -> None:
         """Replace all rows, or those of a partition."""
         named = {} if partition is None else {"p": partition}
-        nulls = dict.fromkeys(self.table.schema.names[4:])
+        nulls = {name: None for name in self.table.schema.names if name not in tuple("kgvp")}
         self.table.overwrite([dict(zip("kgvp", row, strict=True)) | nulls for row in rows], named)
         left = [row for row in self.rows.values() if partition is not None and row[3] != partition]
         self.rows = {self.key(row): row for row in (*left, *rows)}
