@@ -320,8 +320,9 @@ class WriterSession:
             self.lock.release()
 
     def _note(self) -> None:
-        """Note that owners have taken all that was sent."""
+        """Note that owners have taken all that was sent, and have heartbeats hold it."""
         self._pushed = _Pushed(self.id, self._pusher.sent, self._pusher.tokens)
+        self._pulse.start()  # it has ended if it beat before an owner had anything
 
     def _push_again(self, anew: bool = False, owners: Sequence[int] | None = None) -> None:
         """

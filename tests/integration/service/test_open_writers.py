@@ -290,6 +290,23 @@ def test_heartbeats_go_on_when_owners_come_back(service, monkeypatch):
         wait_until(lambda: service.elsewhere() == {1: "a"})
 
 
+@pytest.mark.parametrize("service", [("fixed", SOON)], indirect=True)
+def test_heartbeats_hold_rows_whose_push_took_longer_than_a_beat(service, monkeypatch):
+    others = set(heartbeats())
+    with service.writer() as writer:
+        pusher = writer._session._pusher
+        push = pusher.push_checked
+
+        def push_late(batch):
+            wait_until(lambda: set(heartbeats()) <= others)  # one that found nothing has ended
+            return push(batch)
+
+        monkeypatch.setattr(pusher, "push_checked", push_late)
+        writer.upsert(rows({1: "a"}))
+        service.restart()
+        wait_until(lambda: service.elsewhere() == {1: "a"})
+
+
 def test_an_owner_that_came_back_while_its_heartbeat_failed_is_asked_again_at_once(tmp_path):
     service = Service(tmp_path, beat_seconds=SOON)
     with service.writer() as writer:
