@@ -212,6 +212,10 @@ class ServiceMovedError(ServiceError):
     """The table is served by other processes: it has to be loaded again."""
 
 
+class ServiceStartError(ServiceError):
+    """Some tables or queries cannot be started."""
+
+
 class BackPressureError(ServiceError):
     """The owner is full: wait and push again."""
 

@@ -15,5 +15,6 @@ Each is a class over one of a lower layer, which does the work and knows nothing
   relations of rows, changes and texts.
 - **statement** (``statement``): reads a statement of SQL and does it, or holds an INSERT.
 - **plan** (``plan``): a query as JSON, run or compared with another one.
+- **service** (``service``): the processes on Ray, started, watched, moved and stopped.
 - **query** (``query``): a continuous query that is watched, stopped, proved and upgraded.
 """

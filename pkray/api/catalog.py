@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pkray import relational
+from pkray.api.service import Service
 from pkray.api.table import SystemTable, Table
 from pkray.arguments.facade import Name, Settings, Warehouse, checked, checked_class
 from pkray.errors import OptionError, PkrayError
@@ -155,6 +156,14 @@ class Catalog(catalog.Catalog):
     def queries(self) -> list[Any]:
         """List the continuous queries of the warehouse, whether they run or not."""
         return [relational.held(each) for each in relational.list_queries(self)]
+
+    def service(self) -> Service:
+        """Give the processes that serve the warehouse's tables, to be started, watched and moved.
+
+        Raises:
+            UnsupportedError: this process serves them itself: the runtime is not ``ray``.
+        """
+        return Service(self)
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""

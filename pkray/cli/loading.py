@@ -103,6 +103,7 @@ ENTRIES = (
     Entry(
         "consumers", "maintenance", "Readers of the changes that keep their place.", "consumers_app"
     ),
+    Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),
 )
 

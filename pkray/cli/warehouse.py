@@ -28,7 +28,14 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
     return _command(command, with_ray=True)
 
 
-def _command(command: Callable[..., None], *, with_ray: bool) -> Callable[..., None]:
+def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command as `on_service` does, on the Ray cluster that runs where --ray names none."""
+    return _command(command, with_ray=True, cluster="auto")
+
+
+def _command(
+    command: Callable[..., None], *, with_ray: bool, cluster: str | None = None
+) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: Any) -> None:
         warehouse, storage = given.pop("warehouse"), given.pop("storage")
@@ -45,7 +52,7 @@ def _command(command: Callable[..., None], *, with_ray: bool) -> Callable[..., N
     shared: dict[str, tuple[Any, Any]] = {
         "warehouse": (Warehouse, WAREHOUSE),
         "storage": (Storage, None),
-        **({"ray": (Ray, None)} if with_ray else {}),
+        **({"ray": (Ray, cluster)} if with_ray else {}),
         "as_json": (Json, False),
     }
     parameters = [

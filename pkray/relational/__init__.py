@@ -53,6 +53,8 @@ if TYPE_CHECKING:
     from pkray.relational.continuous.queries.stream import for_each_batch as for_each_batch
     from pkray.relational.continuous.queries.stream import open_stream as open_stream
     from pkray.relational.continuous.queries.verification.verify import check_exact as check_exact
+    from pkray.relational.continuous.queries.wanted import halt_all as halt_all
+    from pkray.relational.continuous.queries.wanted import resume_wanted as resume_wanted
     from pkray.relational.session import QuerySession as QuerySession
     from pkray.relational.sources.watermarks import options_of as options_of
     from pkray.relational.statements.compiling import compile_inserts as compile_inserts
@@ -100,6 +102,7 @@ _MEMBERS = {
     "pkray.relational.continuous.queries.definitions.options": ("QueryOptions",),
     "pkray.relational.continuous.queries.query": ("find_query", "list_queries"),
     "pkray.relational.continuous.queries.definitions.query_store": ("check_unused",),
+    "pkray.relational.continuous.queries.wanted": ("halt_all", "resume_wanted"),
     "pkray.relational.continuous.queries.state_tables": ("state_rows",),
     "pkray.relational.continuous.queries.stream": ("for_each_batch", "open_stream"),
     "pkray.relational.continuous.queries.verification.verify": ("check_exact",),

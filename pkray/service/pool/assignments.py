@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pkray.errors import ServiceUnavailableError
+from pkray.service.pool.overview import Overview, PartSeen, WorkerSeen
 from pkray.service.pool.parts import (
     Assignment,
     HostedThing,
@@ -204,6 +205,32 @@ class Assignments:
         with self._lock:
             self._is_closed = not self._tables
             return self._is_closed
+
+    def overview(self) -> Overview:
+        """Tell what there is, for people."""
+        with self._lock:
+            now, loads = self._clock(), Counter(each.worker for each in self._given.values())
+            workers = tuple(
+                WorkerSeen(number, each.process, each.until - now, loads[number])
+                for number, each in sorted(self._processes.items())
+            )
+            parts = tuple(
+                PartSeen(
+                    self._tables[part.table].name, part.index, given.worker, self._is_work(part)
+                )
+                for part, given in sorted(self._given.items())
+                if part.table in self._tables
+            )
+            hosted = self._tables.values()
+            tables = sorted(each.name for each in hosted if not isinstance(each, HostedWork))
+            return Overview(self.workers, workers, parts, tuple(tables))
+
+    def released(self) -> dict[Part, Assignment]:
+        """Host nothing any longer; the parts that workers may still have."""
+        parts: dict[Part, Assignment] = {}
+        for each in list(self._tables):
+            parts |= self.release(each)
+        return parts
 
     def _is_work(self, part: Part) -> bool:
         return isinstance(self._tables.get(part.table), HostedWork)

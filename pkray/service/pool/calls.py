@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pkray.service.handle import Client, Group, method
+from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import Assignment, HostedThing, Part, Renewal, WorkerProcess
 
 _ASK = Group("ask", threads=4)
@@ -50,6 +51,14 @@ class KeeperClient(Client):
     @method(_ASK, is_short=True)
     def release(self, table: str) -> dict[Part, Assignment]:
         """Host a table, or work, no longer; the parts that workers may still have."""
+
+    @method(_ASK, is_short=True)
+    def released(self) -> dict[Part, Assignment]:
+        """Host nothing any longer; the parts that workers may still have."""
+
+    @method(_ASK, is_short=True)
+    def overview(self) -> Overview:
+        """Tell what there is, for people."""
 
     @method(_ASK, is_short=True)
     def dropped(self, part: Part, number: int) -> None:

@@ -151,7 +151,14 @@ class Pool:
 
     def release(self, fingerprint: str) -> None:
         """Have the workers drop a table's parts."""
-        for part, given in self.keeper.release(fingerprint).items():
+        self._drop(self.keeper.release(fingerprint))
+
+    def release_all(self) -> None:
+        """Have the workers drop all parts, after the calls that they are in."""
+        self._drop(self.keeper.released())
+
+    def _drop(self, parts: Mapping[Part, Assignment]) -> None:
+        for part, given in parts.items():
             with suppress(Exception):  # a worker that does not answer is told by the keeper
                 dropping = self.worker(given.worker).drop.remote(part, given.number)
                 ray.get(dropping, timeout=_DROP_SECONDS)

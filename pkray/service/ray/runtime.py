@@ -17,6 +17,7 @@ from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number
 from pkray.errors import ServiceUnavailableError
 from pkray.schema.table_schema import TableSchema
+from pkray.service.administration import Tables
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
@@ -39,6 +40,7 @@ from pkray.service.ray.actors import (
     owner_name,
     service_name,
 )
+from pkray.service.ray.administration import RayAdministration
 from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.hosted import RemoteHosted, Silence
@@ -231,6 +233,17 @@ class RayRuntime:
         """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
         self._silences.pop(name, None)
         hosted.end(name)
+
+    def administration(
+        self, warehouse: str, storage_options: Mapping[str, Any], tables: Tables
+    ) -> RayAdministration:
+        """Give the service of a warehouse: see `Administered`."""
+        name = pool_of(warehouse, storage_options)
+
+        def named() -> dict[str, str]:
+            return {service_name(each): each.name for each in tables()}
+
+        return RayAdministration(name, lambda: self._pool(name), named)
 
     def close(self) -> None:
         """Leave the cluster."""

@@ -125,12 +125,15 @@ def start(
     stored: StoredQuery,
     clock: Callable[[], int] | None = None,
     on_failure: OnFailure | None = None,
+    *,
+    feeds: bool = True,
 ) -> StoredQuery:
     """Have a query run, unless it does.
 
     Args:
         clock: of processing time, in epoch milliseconds; None: that of the machine.
         on_failure: as of ``Relation.materialize``.
+        feeds: whether this process is to feed it, where that is for a process to do.
     """
     query = stored.adopted()
     if on_failure is not None:
@@ -139,7 +142,8 @@ def start(
     running = running_queries(query.catalog.runtime)
     worker = running.find(query)
     if worker is not None and worker.is_running:
-        _feed(query, running)
+        if feeds:
+            _feed(query, running)
         return query
     store, definition = query.store, query.definition
     if store.failure(definition) is not None:
@@ -148,7 +152,8 @@ def start(
         query.current().check_life()
     store.want(definition, running=True)
     store.note_failure(definition, None)
-    _feed(query, running)
+    if feeds:
+        _feed(query, running)
     running.start(query, clock)
     return query
 

@@ -1,0 +1,84 @@
+"""The processes of a warehouse's service, as those who run it see and move them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+from pkray.storage.location import TableLocation
+
+
+@dataclass(frozen=True)
+class Placed:
+    """One thing that the service runs, and where it is.
+
+    Args:
+        kind: ``keeper``, ``worker``, ``coordinator``, ``owner``, ``query`` or
+            ``table`` (none of its parts is open); of a runtime also ``work``.
+        name: of the table or query; of a process of the pool its number.
+        state: ``running``, ``silent`` (does not answer), ``starting``, ``lost`` (its process is),
+            or what a query says of itself.
+        node: the id of the node in Ray.
+        memory: bytes that its process takes, with all else that is in it.
+        age: seconds that its process has run.
+    """
+
+    kind: str
+    name: str
+    state: str
+    worker: int | None = None
+    node: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    memory: int | None = None
+    age: float | None = None
+
+
+class Administration(Protocol):
+    """The service of one warehouse, as a runtime runs it."""
+
+    def start(self, seconds: float) -> None:
+        """Start the pool, if it does not run, and wait until its workers do."""
+        ...
+
+    def placed(self) -> Sequence[Placed]:
+        """List the processes, and what tables have in them."""
+        ...
+
+    def logs(self, names: Sequence[str] | None, lines: int) -> dict[str, str]:
+        """Read the ends of what processes have written.
+
+        Args:
+            names: of their actors; None: all of the pool.
+
+        Returns:
+            texts by the name of the process; an empty one where it does not answer.
+        """
+        ...
+
+    def workers_of(self, thing: str) -> list[str]:
+        """Name the actors in which a table, or work, has something."""
+        ...
+
+    def stop(self) -> None:
+        """End the pool; what is written and not committed is dropped."""
+        ...
+
+
+Tables = Callable[[], Sequence[TableLocation]]
+
+
+@runtime_checkable
+class Administered(Protocol):
+    """A runtime whose services are processes that outlive this one."""
+
+    def administration(
+        self, warehouse: str, storage_options: Mapping[str, Any], tables: Tables
+    ) -> Administration:
+        """Give the service of a warehouse.
+
+        Args:
+            tables: lists where its tables are.
+        """
+        ...

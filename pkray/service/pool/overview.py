@@ -1,0 +1,51 @@
+"""What a keeper tells of its pool, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pkray.service.pool.parts import WorkerProcess
+
+
+@dataclass(frozen=True)
+class WorkerSeen:
+    """A worker as the keeper knows it.
+
+    Args:
+        lease: seconds for which it may still answer; negative where the lease has run out.
+        parts: that it has.
+    """
+
+    number: int
+    process: WorkerProcess
+    lease: float
+    parts: int
+
+
+@dataclass(frozen=True)
+class PartSeen:
+    """A part that a worker has.
+
+    Args:
+        thing: the name of the table, or of the work.
+    """
+
+    thing: str
+    index: int
+    worker: int
+    is_work: bool
+
+
+@dataclass(frozen=True)
+class Overview:
+    """A pool at one moment.
+
+    Args:
+        wanted: how many workers there are to be.
+        tables: names of those that the pool hosts.
+    """
+
+    wanted: int
+    workers: tuple[WorkerSeen, ...]
+    parts: tuple[PartSeen, ...]
+    tables: tuple[str, ...]

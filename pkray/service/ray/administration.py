@@ -1,0 +1,205 @@
+"""The service of a warehouse on a Ray cluster, as those who run it see and move it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import ray
+from ray.util import list_named_actors
+
+from pkray.errors import ServiceUnavailableError
+from pkray.service.administration import Placed
+from pkray.service.pool.overview import Overview
+from pkray.service.pool.parts import COORDINATOR
+from pkray.service.ray.actors import NAMESPACE
+from pkray.service.ray.pool import Pool
+from pkray.service.ray.processes import Process, ask, tail, tell
+
+_ANSWER_SECONDS = 5.0
+"""For how long processes are waited for that are to tell of themselves: people wait for them."""
+_LOOK_SECONDS = 0.2
+
+
+class RayAdministration:
+    """The pool of a warehouse, and the actors of tables that have their own.
+
+    Args:
+        name: of the pool.
+        open_pool: finds the pool, or starts it.
+        tables: names of the warehouse's tables, by what the names of their actors begin with.
+    """
+
+    def __init__(
+        self, name: str, open_pool: Callable[[], Pool], tables: Callable[[], Mapping[str, str]]
+    ) -> None:
+        self._name = name
+        self._open_pool = open_pool
+        self._tables = tables
+
+    def start(self, seconds: float) -> None:
+        """Start the pool, if it does not run, and wait until its workers do.
+
+        Raises:
+            ServiceUnavailableError: they do not in time.
+        """
+        deadline, keeper = time.monotonic() + seconds, self._open_pool().keeper
+        while True:
+            seen = keeper.overview()
+            living = sum(each.lease > 0 for each in seen.workers)
+            if living >= seen.wanted:
+                return
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(
+                    f"{living} of {seen.wanted} workers have started within {seconds:g} s: the "
+                    "cluster may lack processors or memory; see ray status"
+                )
+            time.sleep(_LOOK_SECONDS)
+
+    def placed(self) -> list[Placed]:
+        """List the processes, and what tables have in them."""
+        names = self._actors(self._name)
+        told = self._told(names)
+        seen = self._overview()
+        pooled = [self._process(each, told[each], seen) for each in names]
+        if seen is not None:
+            pooled += _parts(seen, {each.worker: each for each in pooled})
+        return [*pooled, *self._dedicated()]
+
+    def logs(self, names: Sequence[str] | None, lines: int) -> dict[str, str]:
+        """Read the ends of what processes have written."""
+        if names is None:
+            names = self._actors(self._name)
+        texts = ask(_found(names), tail, lines, seconds=_ANSWER_SECONDS)
+        return {self._label(name): text or "" for name, text in zip(names, texts, strict=True)}
+
+    def workers_of(self, thing: str) -> list[str]:
+        """Name the actors in which a table, or work, has something."""
+        seen = self._overview()
+        pooled = {} if seen is None else {p.worker for p in seen.parts if p.thing == thing}
+        own = [prefix for prefix, name in self._tables().items() if name == thing]
+        return [
+            *(f"{self._name}-worker-{number}" for number in sorted(pooled)),
+            *(name for prefix in own for name in self._actors(prefix)),
+        ]
+
+    def stop(self) -> None:
+        """End the pool, and the actors of tables that have their own."""
+        if Pool.is_running(self._name):
+            with suppress(ServiceUnavailableError):
+                self._open_pool().release_all()
+        own = [name for prefix in self._tables() for name in self._actors(prefix)]
+        # Keepers and coordinators first: they start the others.
+        for name in [*self._actors(self._name), *own]:
+            with suppress(ValueError):
+                ray.kill(ray.get_actor(name, NAMESPACE))
+
+    def _overview(self) -> Overview | None:
+        """Ask the keeper; None where there is none, or it does not answer."""
+        if Pool.is_running(self._name):
+            with suppress(ServiceUnavailableError):
+                return self._open_pool().keeper.overview.once()
+        return None
+
+    def _dedicated(self) -> list[Placed]:
+        placed = []
+        for prefix, table in self._tables().items():
+            names = self._actors(prefix)
+            for name, process in self._told(names).items():
+                kind, _, index = name.removeprefix(prefix).partition("-")
+                placed.append(_placed(kind, f"{table} {index}".strip(), process))
+        return placed
+
+    def _process(self, name: str, process: Process | None, seen: Overview | None) -> Placed:
+        kind, _, number = name.removeprefix(f"{self._name}-").partition("-")
+        if kind == "keeper" or not number.isdecimal():
+            return _placed(kind, kind, process)
+        found = _placed(kind, f"worker {number}", process, int(number))
+        leases = {} if seen is None else {each.number: each.lease for each in seen.workers}
+        if process is not None and leases.get(int(number), -1.0) <= 0:
+            return _placed(kind, found.name, process, found.worker, "starting")
+        return found
+
+    def _label(self, name: str) -> str:
+        if name.startswith(self._name):
+            return name.removeprefix(f"{self._name}-").replace("-", " ")
+        for prefix, table in self._tables().items():
+            if name.startswith(prefix):
+                return f"{name.removeprefix(prefix).replace('-', ' ')} of table {table}"
+        return name
+
+    @staticmethod
+    def _told(names: Sequence[str]) -> dict[str, Process | None]:
+        return dict(zip(names, ask(_found(names), tell, seconds=_ANSWER_SECONDS), strict=True))
+
+    @staticmethod
+    def _actors(prefix: str) -> list[str]:
+        """List actors by number: the keeper, or the coordinator, first."""
+        named: Any = list_named_actors(all_namespaces=True)
+        found = [
+            each["name"]
+            for each in named
+            if each["namespace"] == NAMESPACE and each["name"].startswith(prefix)
+        ]
+        return sorted(found, key=lambda name: [int(d) for d in re.findall(r"-(\d+)$", name)])
+
+
+def _found(names: Sequence[str]) -> list[Any]:
+    """Find actors; None for those that are gone by now."""
+    found: list[Any] = []
+    for name in names:
+        try:
+            found.append(ray.get_actor(name, NAMESPACE))
+        except ValueError:
+            found.append(None)
+    return found
+
+
+def _placed(
+    kind: str,
+    name: str,
+    process: Process | None,
+    worker: int | None = None,
+    state: str = "running",
+) -> Placed:
+    if process is None:
+        return Placed(kind, name, "silent", worker)
+    return Placed(
+        kind,
+        name,
+        state,
+        worker,
+        process.node,
+        process.host,
+        process.pid,
+        process.memory,
+        process.age,
+    )
+
+
+def _parts(seen: Overview, workers: Mapping[int | None, Placed]) -> list[Placed]:
+    """Place the parts of tables at their workers; tables without any are at rest."""
+    lost = {each.number for each in seen.workers if each.lease <= 0}
+    placed = []
+    for each in seen.parts:
+        is_owner = not each.is_work and each.index != COORDINATOR
+        kind = "work" if each.is_work else "owner" if is_owner else "coordinator"
+        name = f"{each.thing} {each.index}" if is_owner else each.thing
+        at = workers.get(each.worker, Placed("worker", "", "lost"))
+        placed.append(
+            Placed(
+                kind,
+                name,
+                "lost" if each.worker in lost else "running",
+                each.worker,
+                at.node,
+                at.host,
+                at.pid,
+            )
+        )
+    placed.sort(key=lambda each: each.name)
+    resting = set(seen.tables) - {each.thing for each in seen.parts}
+    return placed + [Placed("table", name, "at rest") for name in sorted(resting)]

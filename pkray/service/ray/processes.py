@@ -1,0 +1,93 @@
+"""What the processes of actors tell of themselves, whatever the actors do."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import psutil  # type: ignore[import-untyped] # Ray brings it
+import ray
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_MOST_BYTES = 1 << 20
+"""Of the end of a log: no line of interest is longer, and many processes are read at a time."""
+
+
+class Told(Protocol[T_co]):
+    """Is run in the process of an actor."""
+
+    def __call__(self, actor: object, *arguments: Any) -> T_co: ...
+
+
+@dataclass(frozen=True)
+class Process:
+    """A process that answers.
+
+    Args:
+        memory: bytes.
+        age: seconds.
+    """
+
+    pid: int
+    node: str
+    host: str
+    memory: int
+    age: float
+
+
+def tell(actor: object) -> Process:
+    """Describe the process that this runs in."""
+    itself = psutil.Process()
+    address: Any = ray.util.get_node_ip_address  # it has no types
+    return Process(
+        os.getpid(),
+        ray.get_runtime_context().get_node_id(),
+        address(),
+        itself.memory_info().rss,
+        max(0.0, time.time() - itself.create_time()),
+    )
+
+
+def tail(actor: object, lines: int) -> str:
+    """Read the last lines of what the process that this runs in has written."""
+    node: Any = ray._private.worker.global_worker.node
+    found = Path(node.get_logs_dir_path()).glob(f"*[-_]{os.getpid()}.*")
+    text = "".join(_end_of(path) for path in sorted(found, key=lambda path: path.stat().st_mtime))
+    return "\n".join(text.splitlines()[-lines:])
+
+
+def _end_of(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _MOST_BYTES))
+        return file.read().decode(errors="replace")
+
+
+def ask(actors: Sequence[object], told: Told[T], *arguments: Any, seconds: float) -> list[T | None]:
+    """Run a function in the process of each actor; None for those that do not answer in time."""
+    refs = [_begun(actor, told, arguments) for actor in actors]
+    waiting = [ref for ref in refs if ref is not None]
+    if waiting:
+        ray.wait(waiting, num_returns=len(waiting), timeout=seconds)
+    return list(_answers(refs))
+
+
+def _begun(actor: Any, told: Told[T], arguments: Sequence[Any]) -> Any:
+    with suppress(Exception):
+        return actor.__ray_call__.remote(told, *arguments)
+    return None
+
+
+def _answers(refs: Iterable[Any]) -> Iterable[Any]:
+    for ref in refs:
+        answer = None
+        if ref is not None:
+            with suppress(Exception):  # it is dead, silent, or of a version that cannot tell
+                answer = ray.get(ref, timeout=0)
+        yield answer
