@@ -32,7 +32,7 @@ from pkray.relational.spark_engine import spark_engine
 from pkray.relational.sql import syntax
 from pkray.relational.sql.places import nearest
 from pkray.relational.sql.syntax import ORIGIN, column, identifier, star
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 from pkray.shown import html_table
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table

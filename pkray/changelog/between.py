@@ -39,7 +39,7 @@ from pkray.metadata.live import (
     unless_expired,
 )
 from pkray.options import TableOptions
-from pkray.scan.snapshot_selector import Timestamp, epoch_millis
+from pkray.scan.moment import Timestamp, epoch_millis
 from pkray.schema import row_kind
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore

@@ -9,7 +9,7 @@ from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.metadata.changelogs import ChangelogStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.tags import TagStore
-from pkray.scan.snapshot_selector import Timestamp, epoch_millis
+from pkray.scan.moment import Timestamp, epoch_millis
 from pkray.storage.object_store import ObjectStore
 
 

@@ -28,7 +28,7 @@ from pkray.changelog.start import Start, StartMode
 from pkray.changelog.stream import ChangeStream, StreamBounds, StreamSettings, Wait
 from pkray.errors import OptionError, UnsupportedError
 from pkray.options import TableOptions
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 from pkray.scan.split import arrow_schema
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history

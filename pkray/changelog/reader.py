@@ -11,7 +11,7 @@ from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import ChangeSplit
 from pkray.errors import OptionError
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

@@ -13,7 +13,7 @@ from pkray.changelog.change_history import ChangeHistory
 from pkray.errors import OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.options import TableOptions
-from pkray.scan.snapshot_selector import Timestamp, epoch_millis
+from pkray.scan.moment import Timestamp, epoch_millis
 
 StartMode = Literal[
     "latest-full",

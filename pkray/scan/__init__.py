@@ -2,7 +2,7 @@
 
 ::
 
-    SnapshotSelector ──▶ snapshot ──▶ ScanPlanner ──▶ Split ──▶ Split.read ──▶ Arrow batches
+    Moment ──▶ snapshot ──▶ ScanPlanner ──▶ Split ──▶ Split.read ──▶ Arrow batches
     (id, tag, time,                     │ prune by partition, bucket, key and statistics
      watermark)                         └ FileSet: the live files, held by columns
 

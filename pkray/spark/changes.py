@@ -21,7 +21,7 @@ from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start, StartMode
 from pkray.errors import OptionError, SnapshotNotFoundError
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed

@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
+from pkray.scan.moment import Timestamp
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
-from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import Split, arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.errors import OptionError
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 
 _STORAGE = "storage."
 _NAMES = (

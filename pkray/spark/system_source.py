@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pkray.scan.snapshot_selector import Timestamp
+from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.table.reads import Reads

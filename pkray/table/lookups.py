@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pkray.errors import OptionError
-from pkray.scan.snapshot_selector import SnapshotSelector
+from pkray.scan.moment import Moment
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.lookup_client import KeyedRows, LookupClient, OwnersView
 from pkray.service.client.table_service import TableService
@@ -24,19 +24,15 @@ class Lookups:
         self._runtime = runtime
         self._newest: tuple[TableSchema, TableService, LookupClient] | None = None
 
-    def rows(self, visibility: Visibility, selector: SnapshotSelector) -> KeyedRows:
+    def rows(self, visibility: Visibility, moment: Moment) -> KeyedRows:
         """Find the table's rows by key at one moment, as of ``Table.lookup``."""
-        _check_visibility(visibility, not selector.is_latest)
+        _check_visibility(visibility, not moment.is_latest)
         reads, schema = self._reads, self._reads.schema
-        if selector.is_latest:
+        if moment.is_latest:
             return KeyedRows(schema, OwnersView(lambda: self._client(schema), visibility))
-        view = reads.find(selector)  # owners know another table
+        view = reads.find(moment)  # owners know another table
         snapshot, schema = view.snapshot, view.schema
-        if (
-            selector.tag is not None
-            and snapshot is not None
-            and not reads.snapshots.holds(snapshot)
-        ):
+        if moment.tag is not None and snapshot is not None and not reads.snapshots.holds(snapshot):
             reads.identity.check_same_table()
             return KeyedRows(schema, view)  # the owners know snapshots by their ids
         answer_from = None if snapshot is None else snapshot.id

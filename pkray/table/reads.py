@@ -11,8 +11,8 @@ from pkray.changelog.changes import Changes
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
+from pkray.scan.moment import Moment, SnapshotFinder, Timestamp, names_changes
 from pkray.scan.plan import ScanPlanner
-from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, Timestamp, names_changes
 from pkray.scan.split import arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
@@ -50,42 +50,40 @@ class Reads:
         self.schemas = SchemaStore(self.store, self.name)
         self.use(self.schemas.latest())
 
-    def at(self, selector: SnapshotSelector) -> SnapshotView:
+    def at(self, moment: Moment) -> SnapshotView:
         """Find the table at one moment; as of ``Table.at``."""
-        selector = selector.or_of(self.schema.core)
-        view = self.find(selector)
-        if selector.is_latest:
+        moment = moment.or_of(self.schema.core)
+        view = self.find(moment)
+        if moment.is_latest:
             self.identity.check_same_table_after(self.snapshots.invalidations)
         else:
             self.identity.check_same_table()
         return view
 
-    def find(self, selector: SnapshotSelector) -> SnapshotView:
+    def find(self, moment: Moment) -> SnapshotView:
         """Find the table at one moment, whatever table has taken its place meanwhile."""
-        snapshot, schema, planner = self._finder.find(selector), self.schema, self._planner
+        snapshot, schema, planner = self._finder.find(moment), self.schema, self._planner
         if snapshot is None:
             self.schemas.latest()
-        if snapshot and not selector.is_latest and snapshot.schema_id != schema.id:
+        if snapshot and not moment.is_latest and snapshot.schema_id != schema.id:
             schema = self.schemas.read(snapshot.schema_id)
             planner = ScanPlanner(self.location, self.store, schema)
         return SnapshotView(self.store, planner, schema, snapshot)
 
-    def to_arrow(
-        self, selector: SnapshotSelector, columns: ColumnNames | None, filter: object
-    ) -> pa.Table:
+    def to_arrow(self, moment: Moment, columns: ColumnNames | None, filter: object) -> pa.Table:
         """Read the rows at one moment, or those that changed; as of ``Table.to_arrow``."""
-        if self._names_changes(selector):
+        if self._names_changes(moment):
             rows = self.changes().rows_between(columns, filter)
             return pa.Table.from_batches(rows, arrow_schema(self.schema, columns))
-        return self.at(selector).to_arrow(columns, filter)
+        return self.at(moment).to_arrow(columns, filter)
 
     def to_batches(
-        self, selector: SnapshotSelector, columns: ColumnNames | None, filter: object
+        self, moment: Moment, columns: ColumnNames | None, filter: object
     ) -> Iterator[pa.RecordBatch]:
         """Read as `to_arrow`, batch by batch in bounded memory."""
-        if self._names_changes(selector):
+        if self._names_changes(moment):
             return self.changes().rows_between(columns, filter)
-        return self.at(selector).to_batches(columns, filter)
+        return self.at(moment).to_batches(columns, filter)
 
     def changes(self) -> Changes:
         """Read what changed."""
@@ -104,11 +102,9 @@ class Reads:
         self.identity.check_same_table()
         snapshot = None
         if (snapshot_id, tag, timestamp) != (None, None, None):
-            snapshot = self.at(
-                SnapshotSelector.from_arguments(snapshot_id, tag, timestamp)
-            ).snapshot
+            snapshot = self.at(Moment.from_arguments(snapshot_id, tag, timestamp)).snapshot
         return SystemTables(self.location, self.store, self.schema).open(name, snapshot)
 
-    def _names_changes(self, selector: SnapshotSelector) -> bool:
+    def _names_changes(self, moment: Moment) -> bool:
         """Whether the table's ``incremental-between`` says what is read, and no argument does."""
-        return selector.is_latest and names_changes(self.schema.core)
+        return moment.is_latest and names_changes(self.schema.core)

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pkray.arguments.facade import ColumnNames, Name, SnapshotId, checked_class
 from pkray.errors import UnsupportedError
 from pkray.extras import require_extra
+from pkray.scan.moment import Timestamp
 from pkray.scan.predicate import Predicate
-from pkray.scan.snapshot_selector import Timestamp
 from pkray.scan.split import arrow_schema
 from pkray.schema.columns import filter_rows
 from pkray.schema.table_schema import VERSION, TableSchema

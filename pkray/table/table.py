@@ -35,8 +35,8 @@ from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import checked_identifier, checked_user
 from pkray.metadata.schemas import SchemaStore
 from pkray.rows.input import Missing
+from pkray.scan.moment import Moment, Timestamp, epoch_millis
 from pkray.scan.report import ScanReport
-from pkray.scan.snapshot_selector import SnapshotSelector, Timestamp, epoch_millis
 from pkray.scan.split import Split
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
@@ -146,9 +146,7 @@ class Table:
             TableNotFoundError: the table was dropped.
             TableReplacedError: and another one was created in its place.
         """
-        return self._reads.at(
-            SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        )
+        return self._reads.at(Moment.from_arguments(snapshot_id, tag, timestamp, watermark))
 
     view = at  # its older name
 
@@ -174,8 +172,8 @@ class Table:
             InputError: a column the table does not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired or was never made.
         """
-        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._reads.to_arrow(selector, columns, filter)
+        moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
+        return self._reads.to_arrow(moment, columns, filter)
 
     def to_batches(
         self,
@@ -188,8 +186,8 @@ class Table:
         watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """Read as `to_arrow`, batch by batch in bounded memory."""
-        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._reads.to_batches(selector, columns, filter)
+        moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
+        return self._reads.to_batches(moment, columns, filter)
 
     def to_pandas(
         self,
@@ -500,8 +498,8 @@ class Table:
             InputError: the keys do not fit the table, or a column that it has not, or named twice.
             OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
         """
-        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.rows(visibility, selector).find(keys, columns)
+        moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
+        return self._lookups.rows(visibility, moment).find(keys, columns)
 
     def lookup_prefix(
         self,
@@ -528,8 +526,8 @@ class Table:
         Raises:
             InputError, OptionError: as `lookup`.
         """
-        selector = SnapshotSelector.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.rows(visibility, selector).find_prefixes(keys, columns)
+        moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
+        return self._lookups.rows(visibility, moment).find_prefixes(keys, columns)
 
     @property
     def alter(self) -> Alter:

@@ -45,7 +45,7 @@ from pkray.relational.plan.nodes import (
     Window,
 )
 from pkray.relational.plan.text import to_text
-from pkray.scan.snapshot_selector import epoch_millis
+from pkray.scan.moment import epoch_millis
 
 
 def description(node: Node) -> str:

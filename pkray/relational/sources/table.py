@@ -21,7 +21,7 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.scan.conditions import Statistics
-from pkray.scan.snapshot_selector import names_changes
+from pkray.scan.moment import names_changes
 from pkray.scan.view import SnapshotView
 from pkray.schema.computed_columns import Column, all_columns
 from pkray.table.table import Table

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from pkray.clock import now_millis
 from pkray.expiration.orphans import OrphanFiles
-from pkray.scan.snapshot_selector import epoch_millis
+from pkray.scan.moment import epoch_millis
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import FileStatus, ObjectStore

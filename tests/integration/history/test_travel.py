@@ -19,7 +19,7 @@ from pkray.expiration.retention import Retention
 from pkray.format import paths
 from pkray.format.snapshot import encode, replace
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.scan.snapshot_selector import SnapshotFinder, SnapshotSelector, epoch_millis
+from pkray.scan.moment import Moment, SnapshotFinder, epoch_millis
 
 START = 1_700_000_000_000
 """Snapshot n is of START + 1000 n, with the watermark 100 n from snapshot 2 on."""
@@ -246,14 +246,14 @@ def test_compacted_full_is_what_the_last_compaction_left(table, warehouse):
 def test_options_that_contradict_each_other_are_refused(warehouse, options, says):
     core = core_with(warehouse, options)
     with pytest.raises(OptionError, match=says):
-        SnapshotSelector.from_arguments().or_of(core)
+        Moment.from_arguments().or_of(core)
 
 
 def test_what_is_no_whole_read_is_unsupported(warehouse):
     core = core_with(warehouse, {"scan.mode": "incremental"})
     with pytest.raises(UnsupportedError, match=r"table\.changelog"):
-        SnapshotSelector.from_arguments().or_of(core)
-    assert SnapshotSelector.from_arguments(snapshot_id=1).or_of(core) == SnapshotSelector(1)
+        Moment.from_arguments().or_of(core)
+    assert Moment.from_arguments(snapshot_id=1).or_of(core) == Moment(1)
 
 
 def test_milliseconds_are_exact():
@@ -267,11 +267,11 @@ def test_an_empty_table_has_no_past(tmp_path):
         assert catalog.load_table("db.t").at().count() == 0
     store = root(tmp_path)
     finder = SnapshotFinder(store, SnapshotStore(store))
-    assert finder.find(SnapshotSelector()) is None
+    assert finder.find(Moment()) is None
     for moment in (
-        SnapshotSelector(timestamp=5),
-        SnapshotSelector(watermark=5),
-        SnapshotSelector(compacted=True),
+        Moment(timestamp=5),
+        Moment(watermark=5),
+        Moment(compacted=True),
     ):
         with pytest.raises(SnapshotNotFoundError):
             finder.find(moment)

@@ -19,7 +19,7 @@ Timestamp = int | datetime | str
 
 
 @dataclass(frozen=True)
-class SnapshotSelector:
+class Moment:
     """Names a snapshot of a table in one way; the newest one if in none.
 
     Args:
@@ -66,7 +66,7 @@ class SnapshotSelector:
         tag: str | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
-    ) -> SnapshotSelector:
+    ) -> Moment:
         """Check what a call asks for.
 
         Raises:
@@ -78,7 +78,7 @@ class SnapshotSelector:
         millis = None if timestamp is None else epoch_millis(timestamp)
         return cls(snapshot_id, tag, millis, watermark)
 
-    def or_of(self, options: TableOptions) -> SnapshotSelector:
+    def or_of(self, options: TableOptions) -> Moment:
         """Return it; if nothing is asked for, what the table's ``scan.*`` options say.
 
         Raises:
@@ -88,34 +88,34 @@ class SnapshotSelector:
         return _of_options(options) if self.is_latest else self
 
 
-_LATEST = SnapshotSelector()
+_LATEST = Moment()
 
 
 class SnapshotFinder:
-    """Finds the snapshots that selectors name, in a table or a branch."""
+    """Finds the snapshots that moments name, in a table or a branch."""
 
     def __init__(self, store: ObjectStore, snapshots: SnapshotStore) -> None:
         self._url = store.url
         self._snapshots = snapshots
         self._tags = TagStore(store, snapshots)
 
-    def find(self, selector: SnapshotSelector) -> Snapshot | None:
-        """Find the snapshot that a selector names; None for the newest one of a table without any.
+    def find(self, moment: Moment) -> Snapshot | None:
+        """Find the snapshot that a moment names; None for the newest one of a table without any.
 
         Raises:
             SnapshotNotFoundError: there is none, or it has expired.
             TagNotFoundError: there is no such tag.
         """
-        if selector.snapshot_id is not None:
-            return self._snapshots.read(selector.snapshot_id, fresh=True)
-        if selector.tag is not None:
-            return self._tags.get(selector.tag).snapshot
+        if moment.snapshot_id is not None:
+            return self._snapshots.read(moment.snapshot_id, fresh=True)
+        if moment.tag is not None:
+            return self._tags.get(moment.tag).snapshot
         latest = self._snapshots.latest()  # notices a rollback: what was read before is void
-        if selector.timestamp is not None:
-            return self._at_or_before(selector.timestamp, latest)
-        if selector.watermark is not None:
-            return self._with_watermark(selector.watermark, latest)
-        if selector.compacted:
+        if moment.timestamp is not None:
+            return self._at_or_before(moment.timestamp, latest)
+        if moment.watermark is not None:
+            return self._with_watermark(moment.watermark, latest)
+        if moment.compacted:
             return self._compacted(latest)
         return latest
 
@@ -233,7 +233,7 @@ _NEEDS = {
 }
 
 
-def _of_options(options: TableOptions) -> SnapshotSelector:
+def _of_options(options: TableOptions) -> Moment:
     given = {
         "scan.snapshot-id": options.scan_snapshot_id,
         "scan.tag-name": options.scan_tag_name,
@@ -266,7 +266,7 @@ def _of_options(options: TableOptions) -> SnapshotSelector:
             value=mode,
         )
     text = options.scan_timestamp
-    return SnapshotSelector(
+    return Moment(
         options.scan_snapshot_id,
         options.scan_tag_name,
         options.scan_timestamp_millis if text is None else epoch_millis(text),
