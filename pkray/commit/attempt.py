@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from pkray.commit.change import Change
 from pkray.commit.index_files import apply_changes, index_entries
-from pkray.commit.manifest_files import ManifestFiles, WrittenList
+from pkray.commit.manifest_files import ManifestFiles, WrittenList, send
 from pkray.commit.manifest_merge import merge_manifests
 from pkray.errors import (
     CommitConflictError,
@@ -24,6 +24,7 @@ from pkray.metadata.snapshots import Below, SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import together
 
 MAX_IN_DOUBT = 3
 """Lost answers after which the outcome of a commit is unknown: by then the store itself fails."""
@@ -73,19 +74,24 @@ class Attempt:
             StorageError: writing failed; nothing was published.
             TableReplacedError: another table is there; nothing was published.
         """
-        if self._identity is not None:
-            self._identity.check_same_table()
-        snapshot = self._snapshot(latest)
+        _, snapshot = together(self._store, self._check_identity, lambda: self._written(latest))
         published = self._publish(snapshot)
         if published is None:
             return None
-        self._check_same_table(published)
-        below = self._look_below(latest)
+        replaced, below, _ = together(
+            self._store,
+            self._replaced,
+            lambda: self._look_below(latest),
+            lambda: self._snapshots.follow_with_hints(published),
+        )
+        if replaced is not None:
+            self._snapshots.remove_published(published)
+            raise replaced
         if below == "expired" and self._is_late(published):
             self._snapshots.remove_published(published)
             return None
         if below != "lost":
-            self._snapshots.published(published)
+            self._snapshots.note_published(published)
             return published
         # The rollback may have met it, and delete its files: it is not to come again.
         try:
@@ -120,16 +126,19 @@ class Attempt:
         except StorageError as error:
             raise self._unknown(error) from error
 
-    def _check_same_table(self, published: Snapshot) -> None:
-        """Withdraw a published snapshot if the table was replaced just before."""
+    def _check_identity(self) -> None:
+        if self._identity is not None:
+            self._identity.check_same_table()
+
+    def _replaced(self) -> TableError | None:
+        """Return the error if the table was replaced just before a snapshot was published."""
         try:
-            if self._identity is not None:
-                self._identity.check_same_table()
-        except TableError:
-            self._snapshots.remove_published(published)
-            raise
+            self._check_identity()
+        except TableError as error:
+            return error
         except StorageError:  # a replacement at this very moment is less likely
-            return
+            return None
+        return None
 
     def _look_below(self, base: Snapshot | None) -> Below:
         try:
@@ -209,6 +218,12 @@ class Attempt:
 
     def _manifest_files(self) -> ManifestFiles:
         return ManifestFiles(self._store, self._schema, self._names)
+
+    def _written(self, latest: Snapshot | None) -> Snapshot:
+        """Make the snapshot, with all that it names written."""
+        snapshot = self._snapshot(latest)
+        send(self._store, [self._own, self._base_files])
+        return snapshot
 
     def _snapshot(self, latest: Snapshot | None) -> Snapshot:
         change = self._change

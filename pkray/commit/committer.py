@@ -238,7 +238,8 @@ class Committer:
         Raises:
             CommitUnknownError: it may.
         """
-        earliest = next(self.snapshots.all(), None)
+        first = self.snapshots.earliest_id()
+        earliest = None if first is None else next(self.snapshots.range(first, first), None)
         if earliest is None or earliest.id == 1 or earliest.time_millis <= token.since:
             return
         raise CommitUnknownError(

@@ -22,6 +22,7 @@ from pkray.format.stats import EMPTY_STATS, StatsCollector
 from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import each
 
 ENTRY_BYTES = 100
 """Least bytes of an entry in a manifest, taken until one was written."""
@@ -49,6 +50,7 @@ class ManifestFiles:
         self._target_size = schema.core.manifest_target_file_size
         self._compression = schema.core.manifest_compression
         self.written: list[str] = []
+        self._unsent: list[tuple[str, bytes]] = []
 
     def write_manifests(
         self, entries: Sequence[ManifestEntry], entry_bytes: int = ENTRY_BYTES
@@ -85,10 +87,19 @@ class ManifestFiles:
         with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
             manifest_cache.delete(self._store, [paths.manifest(name) for name in self.written])
         self.written = []
+        self._unsent = []
+
+    @property
+    def unsent(self) -> list[tuple[str, bytes]]:
+        """Names and content of what is to be written still, to an object store: see `send`."""
+        return self._unsent
 
     def _write(self, name: str, data: bytes) -> None:
         self.written.append(name)
-        self._store.write(paths.manifest(name), data)
+        if self._store.local_path("") is not None:
+            self._store.write(paths.manifest(name), data)
+        else:
+            self._unsent.append((name, data))
 
     def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
         name = self._names.manifest()
@@ -110,6 +121,22 @@ class ManifestFiles:
             min_level=min(levels),
             max_level=max(levels),
         )
+
+
+def send(store: ObjectStore, files: Sequence[ManifestFiles]) -> None:
+    """Write what is unsent, side by side: none of it names another by more than its size.
+
+    Raises:
+        StorageError: some are not written.
+    """
+
+    def write(unsent: tuple[str, bytes]) -> None:
+        name, data = unsent
+        store.write(paths.manifest(name), data)
+
+    each(store, write, [one for some in files for one in some.unsent])
+    for some in files:
+        some.unsent.clear()
 
 
 def partition_stats(partitions: Sequence[bytes], schema: TableSchema) -> SimpleStats:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
@@ -11,9 +10,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
-
-_LOOKS = 32
-"""Files looked for at once in an object store: each look is a wait for an answer."""
+from pkray.storage.side_by_side import each
 
 
 def missing_files(
@@ -21,11 +18,7 @@ def missing_files(
 ) -> list[str]:
     """List the paths of new files that are not there, by a request each."""
     named = list(_new_files(schema, messages))
-    if store.local_path("") is not None or len(named) < 2:
-        there = [store.exists(path) for path in named]
-    else:
-        with ThreadPoolExecutor(min(_LOOKS, len(named))) as pool:
-            there = list(pool.map(store.exists, named))
+    there = each(store, store.exists, named)
     return [path for path, is_there in zip(named, there, strict=True) if not is_there]
 
 

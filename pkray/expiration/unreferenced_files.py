@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 
+from pkray.errors import MissingFileError
 from pkray.expiration.expiry_journal import Expiring
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.references import (
@@ -16,9 +18,11 @@ from pkray.expiration.references import (
     entries_if_there,
     list_files,
     live_hashes,
+    read_list_if_there,
 )
 from pkray.format import paths
 from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
+from pkray.format.manifest import ManifestFileMeta
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
 from pkray.metadata import manifest_cache
@@ -28,7 +32,11 @@ from pkray.metadata.tags import TagStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.empty_folders import remove_empty_parents
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import each
 
+_READ_AHEAD = 256
+"""Snapshots of which all is read before any of it is looked at: of more it might not stay in
+memory until then."""
 _CACHED_TAGS = 2
 """Tags whose names are kept: the newest before a snapshot is asked, and seldom an older one."""
 
@@ -64,6 +72,7 @@ class UnreferencedFiles:
         kept = _Kept(
             sorted(self._tags.all().values(), key=lambda tag: tag.id), self._elsewhere(schema)
         )
+        self._read_ahead(expiring)
         data = self._data(expiring, kept, schema)
         self._store.delete(data)
         if schema.core.snapshot_clean_empty_directories:
@@ -72,6 +81,25 @@ class UnreferencedFiles:
         manifest_cache.delete(self._store, others)
         manifest_cache.delete(self._store, lists)
         return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
+
+    def _read_ahead(self, expiring: Expiring) -> None:
+        """Read an object store's lists and manifests into memory side by side."""
+        snapshots = (*expiring.expired, expiring.kept)
+        if self._store.local_path("") is not None or len(snapshots) > _READ_AHEAD:
+            return
+        store = self._store
+        changed = [snapshot.delta_manifest_list for snapshot in snapshots]
+        if not expiring.keep_changelogs:
+            changed += [name for s in snapshots if (name := s.changelog_manifest_list) is not None]
+        lists = each(store, lambda name: read_list_if_there(store, name), changed)
+        base = [snapshot.base_manifest_list for snapshot in snapshots]
+        each(store, lambda name: read_list_if_there(store, name), base)
+
+        def read(manifest: ManifestFileMeta) -> None:
+            with contextlib.suppress(MissingFileError):
+                manifest_cache.manifests.read(store, manifest.file_name, manifest.file_size)
+
+        each(store, read, [manifest for found in lists for manifest in found])
 
     def _elsewhere(self, schema: TableSchema) -> References:
         """Collect what other branches name, and the table itself where this is a branch."""

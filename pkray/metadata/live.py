@@ -18,6 +18,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import together
 
 F = TypeVar("F")
 
@@ -155,7 +156,12 @@ def unless_expired(store: ObjectStore, snapshot_id: int | None) -> Iterator[None
 
 def data_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:
     """List the manifests of all of a snapshot's data files, oldest first."""
-    return read_list(store, snapshot.base_manifest_list) + delta_manifests(store, snapshot)
+    base, delta = together(
+        store,
+        lambda: read_list(store, snapshot.base_manifest_list),
+        lambda: delta_manifests(store, snapshot),
+    )
+    return [*base, *delta]
 
 
 def delta_manifests(store: ObjectStore, snapshot: Snapshot) -> list[ManifestFileMeta]:

@@ -48,7 +48,7 @@ class SchemaStore:
             TableNotFoundError: there is none.
             CorruptFileError: its file is damaged.
         """
-        return self._newest_of(self.ids())
+        return self.newest_of(self.ids())
 
     def read(self, schema_id: int) -> TableSchema:
         """Return the schema of that id.
@@ -66,7 +66,7 @@ class SchemaStore:
             if marks.get(number) != self._marks.get(number) and self._files.renew(number):
                 self.replacements += 1
         self._marks = marks
-        return self._newest_of(marks)
+        return self.newest_of(marks)
 
     def change(
         self,
@@ -102,7 +102,13 @@ class SchemaStore:
         for number, file in numbered_files(self._store, _PREFIX):
             yield number, file.mark
 
-    def _newest_of(self, ids: Iterable[int]) -> TableSchema:
+    def newest_of(self, ids: Iterable[int]) -> TableSchema:
+        """Return the newest of the schemas that were listed.
+
+        Raises:
+            TableNotFoundError: there is none.
+            CorruptFileError: its file is damaged.
+        """
         newest = max(ids, default=None)
         if newest is None:
             raise TableNotFoundError(

@@ -6,7 +6,6 @@ import builtins
 import contextlib
 import threading
 from collections.abc import Hashable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Literal
 from weakref import WeakValueDictionary
 
@@ -16,10 +15,9 @@ from pkray.format.snapshot import Snapshot, decode, encode
 from pkray.metadata.metadata_cache import metadata
 from pkray.metadata.named_files import numbered_files, read_hint, write_hint
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import REQUESTS, ahead, each, together
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
-REMOTE_READS = 32
-"""Snapshots read at once from an object store: small files, each a wait for an answer."""
 Below = Literal["there", "expired", "lost"]
 
 
@@ -48,21 +46,36 @@ class SnapshotStore:
 
     def latest_id(self) -> int | None:
         """Return the newest snapshot's id, or None on a table without snapshots."""
-        if self._seen and self._exists(self._seen):
-            start = self._seen
-            if not self._exists(start + 1):
-                return start
-        else:
-            start = 0
+        start = 0
+        if self._seen:
+            is_there, has_next = self._look_at(self._seen)
+            if is_there and not has_next:
+                return self._seen
+            start = self._seen + has_next if is_there else 0
         hint = read_hint(self._store, paths.LATEST_HINT) or 0
-        if hint > start and self._exists(hint):
-            start = hint
+        if hint > start:
+            is_there, has_next = self._look_at(hint)
+            if is_there and not has_next:
+                self._seen = hint
+                return hint
+            start = hint + has_next if is_there else start
         latest = self._climb(start) if start else max(self.ids(), default=None)
         self._seen = latest or 0
         return latest
 
+    def _look_at(self, snapshot_id: int) -> tuple[bool, bool]:
+        """Whether a snapshot is there, and the next one; the latter is not looked for in vain on a
+        local disk."""
+        if self._store.local_path("") is not None:
+            is_there = self._exists(snapshot_id)
+            return is_there, is_there and self._exists(snapshot_id + 1)
+        there, after = each(self._store, self._exists, (snapshot_id, snapshot_id + 1))
+        return there, after
+
     def latest(self) -> Snapshot | None:
         """Return the newest snapshot, as it is in the store now, or None."""
+        if (known := self._still_newest()) is not None:
+            return known
         while (snapshot_id := self.latest_id()) is not None:
             try:
                 return self._follow(snapshot_id)
@@ -110,11 +123,15 @@ class SnapshotStore:
     def range(self, first: int, last: int, *, fresh: bool = False) -> Iterator[Snapshot]:
         """Yield snapshots first..last, both included, ascending, read as by `read`; those that
         expired are left out."""
-        for snapshot_id in builtins.range(first, last + 1):
+
+        def read(snapshot_id: int) -> Snapshot | None:
             try:
-                yield self.read(snapshot_id, fresh=fresh)
+                return self.read(snapshot_id, fresh=fresh)
             except SnapshotNotFoundError:
-                continue
+                return None
+
+        found = ahead(self._store, read, builtins.range(first, last + 1))
+        yield from (snapshot for snapshot in found if snapshot is not None)
 
     def all(self) -> Iterator[Snapshot]:
         """Yield every snapshot, oldest first."""
@@ -135,7 +152,7 @@ class SnapshotStore:
                     yield self.read(snapshot_id)
                 except SnapshotNotFoundError:
                     return
-            last, chunk = first - 1, min(REMOTE_READS, chunk * 2)
+            last, chunk = first - 1, min(REQUESTS, chunk * 2)
 
     def _read_ahead(self, first: int, last: int) -> None:
         """Read snapshots into memory together."""
@@ -148,8 +165,7 @@ class SnapshotStore:
             with contextlib.suppress(StorageError):  # met again when its turn comes
                 self._load(snapshot_id)
 
-        with ThreadPoolExecutor(len(missing)) as pool:
-            list(pool.map(read, missing))
+        each(self._store, read, missing)
 
     def publish(self, snapshot: Snapshot) -> bool:
         """Create the snapshot, and note that it is visible."""
@@ -168,10 +184,18 @@ class SnapshotStore:
 
     def published(self, snapshot: Snapshot) -> None:
         """Note that a snapshot is visible: keep it and move the hints on."""
+        self.follow_with_hints(snapshot)
+        self.note_published(snapshot)
+
+    def note_published(self, snapshot: Snapshot) -> None:
+        """Keep a snapshot that is visible."""
         self._keep(snapshot)
         self._seen = max(self._seen, snapshot.id)
         if self._newest is None or self._newest[0].id == snapshot.id - 1:
             self._newest = snapshot, None
+
+    def follow_with_hints(self, snapshot: Snapshot) -> None:
+        """Move the hints on to a snapshot that is visible."""
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
         for hint in hints:
             write_hint(self._store, hint, snapshot.id)
@@ -249,6 +273,36 @@ class SnapshotStore:
         self._notice(latest, mark)
         return latest
 
+    def _still_newest(self) -> Snapshot | None:
+        """Read the newest snapshot known and look for the next one in one round of requests; None
+        where another may be the newest, and on a disk, where marks cost less."""
+        if self._store.local_path("") is not None:
+            return None
+        seen = self._seen or read_hint(self._store, paths.LATEST_HINT) or 0
+        if not seen:
+            return None
+        found, has_next = together(
+            self._store, lambda: self._read_if_there(seen), lambda: self._exists(seen + 1)
+        )
+        if found is None:
+            return None
+        if not has_next:
+            self._seen = seen
+            self._notice(found, None)
+            return found
+        self._seen = self._climb(seen + 1)
+        try:
+            return self._follow(self._seen)
+        except (SnapshotNotFoundError, MissingFileError):  # rolled back or expired meanwhile
+            self._seen = 0
+            return None
+
+    def _read_if_there(self, snapshot_id: int) -> Snapshot | None:
+        try:
+            return self._decoded(snapshot_id)
+        except MissingFileError:
+            return None
+
     def _notice(self, latest: Snapshot | None, mark: Hashable) -> None:
         known = self._newest[0] if self._newest is not None else None
         if known is None:
@@ -268,6 +322,11 @@ class SnapshotStore:
         """Find the newest snapshot at or after one that exists, in a logarithmic number of
         looks."""
         low, step = start, 1
+        if self._store.local_path("") is None:  # a commit makes one or two
+            is_next, has_next = self._look_at(low + 1)
+            if not (is_next and has_next):
+                return low + is_next
+            low += 2
         while self._exists(low + step):
             low += step
             step *= 2
@@ -283,7 +342,7 @@ class SnapshotStore:
     def _load(self, snapshot_id: int) -> Snapshot:
         path = paths.snapshot(snapshot_id)
         try:
-            data = self._store.read(path)
+            return self._decoded(snapshot_id)
         except MissingFileError as error:
             self._forget(snapshot_id)
             known = self.ids()
@@ -296,6 +355,10 @@ class SnapshotStore:
                 latest=known[-1] if known else None,
                 path=path,
             ) from error
+
+    def _decoded(self, snapshot_id: int) -> Snapshot:
+        path = paths.snapshot(snapshot_id)
+        data = self._store.read(path)
         return self._keep(decode(data, self._store.location(path), snapshot_id))
 
     def _keep(self, snapshot: Snapshot) -> Snapshot:

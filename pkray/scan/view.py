@@ -25,6 +25,7 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.schema.table_schema import TableSchema
 from pkray.shown import html_table
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import REQUESTS
 
 _POSITION = "__position"
 _T = TypeVar("_T")
@@ -170,13 +171,15 @@ class SnapshotView:
         return None if filter is None else Predicate.parse(filter, self.schema)
 
     def _concurrently(self, read: Callable[[Split], _T], splits: list[Split]) -> list[_T]:
-        """Read the splits, one a processor at a time; what is made of each, in their order."""
+        """Read the splits, one a processor at a time, and as many of an object store as it is asked
+        for at once; what is made of each, in their order."""
 
         def of(split: Split) -> _T:
             with self._reading():
                 return read(split)
 
-        workers = min(len(splits), os.cpu_count() or 1)
+        at_once = (os.cpu_count() or 1) if self._store.local_path("") is not None else REQUESTS
+        workers = min(len(splits), at_once)
         if workers <= 1:
             return [of(split) for split in splits]
         with ThreadPoolExecutor(workers) as pool:

@@ -18,6 +18,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import ahead, together
 
 _KEPT_VERSIONS = 4
 """Snapshots kept for lookups that began before the newest one."""
@@ -97,13 +98,24 @@ class CommittedFiles:
         latest = self._snapshots.latest() if snapshot_id is None else None
         target = snapshot_id if latest is None else latest.id
         is_empty = snapshot_id is None and latest is None
-        was_rolled_back = self._was_rolled_back(latest, is_empty)
+        is_ahead = target is not None and target > self.snapshot_id
+
+        def read() -> Snapshot | None:
+            if target is None or not is_ahead:
+                return None
+            return latest or self._snapshots.read(target, fresh=True)
+
+        was_rolled_back, found = together(
+            self._store,
+            lambda: self._was_rolled_back(latest, is_empty),
+            read,
+        )
         if self._identity is not None:
             self._identity.check_same_table_after(self._snapshots.invalidations)
         if was_rolled_back:
             self._start_anew(self._snapshots.latest())
-        elif target is not None and target > self.snapshot_id:
-            self._move(latest or self._snapshots.read(target, fresh=True))
+        elif is_ahead:
+            self._move(found)
         return self.snapshot_id
 
     def version(self, snapshot_id: int | None) -> tuple[int, Mapping[BucketId, Levels]]:
@@ -166,8 +178,8 @@ class CommittedFiles:
         buckets = dict(self.buckets)
         totals = dict(self._totals[self.snapshot_id])
         gone: set[str] = set()
-        for number in range(self.snapshot_id + 1, target + 1):
-            snapshot = self._snapshots.read(number)
+        numbers = range(self.snapshot_id + 1, target + 1)
+        for snapshot in ahead(self._store, self._snapshots.read, numbers):
             if snapshot.commit_kind == OVERWRITE:
                 return None  # partitions may have gone, or have other buckets now
             for bucket, (removed, added) in self._changes(snapshot, totals).items():

@@ -37,6 +37,7 @@ from pkray.storage.location import TableLocation
 from pkray.storage.object_store import in_url
 from pkray.storage.opening import open_store
 from pkray.storage.secrets import hide, shown_url
+from pkray.storage.side_by_side import together
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.table.databases import Databases, remove_folders
 from pkray.table.system_table import SystemTable
@@ -321,10 +322,12 @@ class TableCatalog(Closeable):
 
     def _load(self, location: TableLocation) -> Table:
         # Before the schema: a table created between the two is refused later on.
-        location = _identified(location)
-        schemas = SchemaStore(location.open(), location.name)
+        store = location.open()
+        schemas = SchemaStore(store, location.name)
+        identity, ids = together(store, lambda: read_identity(store), schemas.ids)
+        location = replace(location, identity=identity)
         try:
-            return self._table_class(location, schemas.latest(), self.runtime)
+            return self._table_class(location, schemas.newest_of(ids), self.runtime)
         except TableNotFoundError:
             raise self._missing(location.name) from None
 

@@ -1,0 +1,51 @@
+"""Sends requests to an object store side by side; work on a local disk is done in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, TypeVar
+
+from pkray.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REQUESTS = 32
+"""Under way at a time for one piece of work: each waits for an answer and takes no processor."""
+
+
+def each(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Do the same work for items; return what is made of each, in their order.
+
+    Raises:
+        Exception: the first item's that failed, in their order, once all that began have ended.
+    """
+    return list(ahead(store, work, items))
+
+
+def ahead(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield what is made of each item, in their order; `REQUESTS` of them are done at a time."""
+    if store.local_path("") is not None:
+        yield from map(work, items)
+        return
+    left = iter(items)
+    first = list(islice(left, REQUESTS))
+    if len(first) < 2:
+        yield from map(work, first)
+        return
+    with ThreadPoolExecutor(len(first), "pkray-requests") as pool:
+        while first:
+            yield from pool.map(work, first)
+            first = list(islice(left, REQUESTS))
+
+
+def together(store: ObjectStore, *works: Callable[[], Any]) -> list[Any]:
+    """Do some works that do not depend on each other; return their results.
+
+    Raises:
+        Exception: the first work's that failed, in their order, once all have ended. On a local
+            disk those after it have not begun.
+    """
+    return each(store, lambda work: work(), works)
