@@ -22,7 +22,6 @@ from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of, refusals
-from pkray.relational.plan.state import states
 from pkray.relational.plan_files import (
     check_plan_path,
     plan_exists,
@@ -166,7 +165,7 @@ class Plan:
 
 def _stateful(roots: Sequence[Node]) -> set[int]:
     nodes = enumerate(in_order(shared_nodes(roots)), 1)
-    return {number for number, node in nodes if states(node)}
+    return {number for number, node in nodes if node.states()}
 
 
 def run_plan_statement(

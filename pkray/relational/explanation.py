@@ -7,15 +7,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from pkray.relational.lints import Lint, lints
+from pkray.relational.lints import lints
 from pkray.relational.optimizer import prune
 from pkray.relational.plan.changelog_modes import changelog_modes
 from pkray.relational.plan.describe import description, row_type
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
+from pkray.relational.plan.node import Lint, State
 from pkray.relational.plan.nodes import Exchange, Node
 from pkray.relational.plan.physical import tells_twice, to_physical
 from pkray.relational.plan.scans import scan_of
-from pkray.relational.plan.state import State, kept_states, state_ttls, states, ttl_of
+from pkray.relational.plan.state import kept_states, state_ttls, ttl_of
 
 
 @dataclass(frozen=True)
@@ -100,7 +101,7 @@ class Explanation:
 
 def _is_stateless(node: Node) -> bool:
     """Whether a node and all below it keep nothing between rows."""
-    return not any(states(each) or isinstance(each, Exchange) for each in node.walk())
+    return not any(each.states() or isinstance(each, Exchange) for each in node.walk())
 
 
 def _all(node: ExplainedNode) -> Iterator[ExplainedNode]:

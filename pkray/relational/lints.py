@@ -3,45 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pkray.relational.functions.function import function
-from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds
-from pkray.relational.plan.expressions import Call, Expression
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Calc,
-    Deduplicate,
-    Filter,
-    Limit,
-    Node,
-    Over,
-    Project,
-    Scan,
-    Sort,
-    TemporalJoin,
-    TopN,
-)
-from pkray.relational.plan.over import depends_on_arrival
+from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.expressions import Call
+from pkray.relational.plan.node import INSERT, Lint, Node
+from pkray.relational.plan.nodes import Filter, Project
 from pkray.relational.plan.state import NEVER, kept_states, state_ttls
-from pkray.relational.plan.total_rows import lacks_row
-
-_RANKINGS = ("rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "ntile")
-_FLOATS = ("FLOAT", "DOUBLE")
-
-
-@dataclass(frozen=True)
-class Lint:
-    """One remark on a node.
-
-    Attributes:
-        code: ``unbounded-state``, ``not-determined``, ``rewrites`` or ``not-exact``.
-        text: what happens and what to do.
-    """
-
-    code: str
-    text: str
 
 
 def lints(node: Node, default_ttl: str = NEVER) -> tuple[Lint, ...]:
@@ -49,8 +17,8 @@ def lints(node: Node, default_ttl: str = NEVER) -> tuple[Lint, ...]:
     return (
         *_unbounded(node, default_ttl),
         *_undetermined(node),
-        *_rewriting(node),
         *_inexact(node),
+        *node.remarks(),
     )
 
 
@@ -67,9 +35,9 @@ def _unbounded(node: Node, default_ttl: str) -> Iterator[Lint]:
 
 
 def _undetermined(node: Node) -> Iterator[Lint]:
-    if change_kinds(node) == {"I"}:
+    if change_kinds(node) == INSERT:
         return
-    for name in sorted({each for part in _expressions(node) for each in _volatile(part)}):
+    for name in _volatile(node):
         yield Lint(
             "not-determined",
             f"{name}() gives another value when a row is taken back, so that what it gave is not "
@@ -77,70 +45,14 @@ def _undetermined(node: Node) -> Iterator[Lint]:
         )
 
 
-def _rewriting(node: Node) -> Iterator[Lint]:
-    match node:
-        case Over(partition_by=(), waits=False) if _ranks(node):
-            yield Lint("rewrites", "ranks without a partition: one change can move every row")
-        case TopN(partition_by=()) if node.rank_name:
-            yield Lint("rewrites", f"one change can move up to {node.end} ranks")
-        case Sort():
-            yield Lint("rewrites", "an order over all rows has no meaning in a stream of changes")
-
-
-def _ranks(node: Over) -> bool:
-    return any(call.function in _RANKINGS for _, call in node.calls)
-
-
 def _inexact(node: Node) -> Iterator[Lint]:
-    match node:
-        case Scan() if node.source.begins_late:
-            yield Lint("not-exact", f"{late_rows(node)}: the result has nothing of them")
-        case Limit() if not isinstance(node.input, Sort):
-            yield Lint("not-exact", "which rows a LIMIT without ORDER BY keeps depends on arrival")
-        case TopN() | Deduplicate(order_by=str()):
-            yield Lint("not-exact", "rows that are equal in the order are kept by their arrival")
-        case Over() if depends_on_arrival(node):
-            yield Lint("not-exact", "rows that are equal in the order of OVER stand by arrival")
-        case Deduplicate():
-            yield Lint("not-exact", "the first and the last row of a key depend on arrival")
-        case TemporalJoin(right_time=None):
-            yield Lint("not-exact", "a lookup join sees the right side when a row is handled")
-        case Aggregate():
-            yield from _inexact_aggregates(node)
-        case Project() | Filter() if change_kinds(node.input) == INSERT:
-            for name in sorted({n for part in _expressions(node) for n in _volatile(part)}):
-                yield Lint("not-exact", f"{name}() depends on when a row comes, or on chance")
+    if isinstance(node, Project | Filter) and change_kinds(node.input) == INSERT:
+        for name in _volatile(node):
+            yield Lint("not-exact", f"{name}() depends on when a row comes, or on chance")
 
 
-def late_rows(scan: Scan) -> str:
-    """Say which rows are not read, as continuous reads of a source begin with changes."""
-    said = ", ".join(f"{key} {value}" for key, value in scan.options) or "its options"
-    return f"rows of {scan.source.name} that did not change since {said} are not read"
-
-
-def _inexact_aggregates(node: Aggregate) -> Iterator[Lint]:
-    retracts = "D" in change_kinds(node.input) or "U" in change_kinds(node.input)
-    for name, call in node.aggregates:
-        types = [node.input.fields[column].type.root for column in call.arguments]
-        if facts(call.function).by_arrival and not call.order_by:
-            yield Lint("not-exact", f"{name} depends on the order of arrival")
-        if retracts and facts(call.function).sums and types[0] in _FLOATS:
-            yield Lint("not-exact", f"{name} sums floating numbers: equal within rounding only")
-    if lacks_row(node):
-        yield Lint("not-exact", "a global aggregate over no rows gives no row before its first")
-
-
-def _expressions(node: Node) -> Iterator[Expression]:
-    match node:
-        case Project():
-            yield from (value for _, value in node.columns)
-            if isinstance(node, Calc):
-                yield node.condition
-        case Filter():
-            yield node.condition
-
-
-def _volatile(expression: Expression) -> Iterator[str]:
-    for part in expression.walk():
-        if isinstance(part, Call) and not function(part.function).deterministic:
-            yield part.function
+def _volatile(node: Node) -> list[str]:
+    """Name the functions of a node that depend on when they are computed, or on chance."""
+    parts = (part for value in node.expressions() for part in value.walk())
+    names = {part.function for part in parts if isinstance(part, Call)}
+    return sorted(name for name in names if not function(name).deterministic)

@@ -33,8 +33,7 @@ from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.physical import exchange_keys
-from pkray.relational.plan.state import state_ttls, states
-from pkray.relational.plan.windowing import judges_lateness, window_bounds
+from pkray.relational.plan.state import state_ttls
 
 OpenState = Callable[[str, StateSpec, int], State]
 """Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
@@ -160,7 +159,7 @@ class Graph:
 
     def _late_rows(self, number: int, node: Node, open_state: OpenState) -> dict[str, LateRows]:
         """Open the states of the late rows of an operator, one an input."""
-        if not judges_lateness(node):
+        if not node.judges_lateness():
             return {}
         opened = {
             late_name(number, index): late_spec(each.fields)
@@ -304,7 +303,7 @@ class Graph:
         return {
             str(stage.number): stage.watermark
             for stage in self.stages
-            if stage.watermark is not None and judges_lateness(stage.node)
+            if stage.watermark is not None and stage.node.judges_lateness()
         }
 
     def go_on_at(self, watermarks: Mapping[str, int]) -> None:
@@ -358,7 +357,7 @@ def _exchanged_by(stage: Stage, spec: StateSpec, rows: pa.RecordBatch) -> pa.Arr
     keys = exchange_keys(inputs[min(spec.index, len(inputs) - 1)])
     if not keys or (isinstance(stage.node, Join) and stage.node.null_aware):
         return encoded((), rows.num_rows)
-    if window_bounds(stage.node.inputs[0]) is None and not isinstance(stage.node, Window):
+    if stage.node.inputs[0].window_bounds() is None and not isinstance(stage.node, Window):
         return rows.column(KEY)
     if not set(keys) <= set(rows.schema.names):
         raise UnsupportedError(
@@ -385,7 +384,7 @@ def _feeding_state(order: Sequence[Node]) -> set[int]:
     """List the nodes whose changes an operator with state takes, by their ``id``."""
     found: set[int] = set()
     for node in reversed(order):
-        if states(node) or id(node) in found:
+        if node.states() or id(node) in found:
             found.update(map(id, node.inputs))
     return found
 
@@ -397,7 +396,7 @@ def _opener(
     open_state: OpenState,
     opened: dict[str, State],
 ) -> Callable[[StateSpec], State]:
-    by_ttl = [index for index, each in enumerate(states(node)) if each.cleaned_by == "ttl"]
+    by_ttl = [index for index, each in enumerate(node.states()) if each.cleaned_by == "ttl"]
 
     def open_one(spec: StateSpec) -> State:
         name = "_".join([str(number), *([str(spec.index)] if spec.index else []), *_part(spec)])

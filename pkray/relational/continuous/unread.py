@@ -22,7 +22,6 @@ from pkray.relational.plan.nodes import (
     Project,
     Unnest,
 )
-from pkray.relational.plan.windowing import judges_lateness, window_bounds
 
 Names: TypeAlias = AbstractSet[str]
 
@@ -70,7 +69,7 @@ def _read_of(node: Node, taker: Node, read: Names) -> Names:
             return read
         case Unnest():
             return (read - set(taker.names)) | set(taker.arguments)
-        case Aggregate() if not judges_lateness(taker) and window_bounds(taker.input) is None:
+        case Aggregate() if not taker.judges_lateness() and taker.input.window_bounds() is None:
             below = set(taker.keys)
             for _, call in taker.aggregates:
                 below.update(call.arguments, (key.column for key in call.order_by))

@@ -8,7 +8,8 @@ from functools import singledispatch
 from typing import Any
 
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef, Expression, Literal, conjuncts
-from pkray.relational.plan.keys import Keys, unique_keys
+from pkray.relational.plan.keys import unique_keys
+from pkray.relational.plan.node import Keys
 from pkray.relational.plan.nodes import (
     Aggregate,
     Distinct,

@@ -7,7 +7,8 @@
       └──▶ physical ──▶ json_writer ──▶ a file ──▶ json_reader ──▶ nodes
 
 - **expression** (`expressions`): a value a row, of one type; `text` writes it and reads it again.
-- **node** (`nodes`): a step of a plan, with distinct columns (`fields`).
+- **node** (`node`, `nodes`): a step of a plan, with distinct columns (`fields`); its class says
+  all that is true of its kind.
 - **key** (`keys`): columns that tell rows apart, in the content or in the changes.
 - **changelog mode** (`changelog_modes`): which kinds of changes a node gives.
 - **state** (`state`): what an operator remembers between epochs.

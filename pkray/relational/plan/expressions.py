@@ -254,6 +254,11 @@ class AggregateCall:
     ignore_nulls: bool = False
     udf: Any = None
 
+    def columns(self) -> tuple[str, ...]:
+        """List the columns that it reads."""
+        order = (key.column for key in self.order_by)
+        return (*self.arguments, *order, *((self.filter,) if self.filter else ()))
+
 
 @dataclass(frozen=True)
 class Frame:
@@ -293,6 +298,10 @@ class WindowCall:
     parameters: tuple[Literal, ...] = ()
     ignore_nulls: bool = False
     udf: Any = None
+
+    def columns(self) -> tuple[str, ...]:
+        """List the columns that it reads, besides those of its partition and order."""
+        return self.arguments
 
 
 def replace_columns(

@@ -8,8 +8,7 @@ from dataclasses import fields as dataclass_fields
 from functools import cache
 from typing import Any
 
-from pkray.relational.plan import nodes
-from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.nodes import IF_SET, NODES, Node, Pairing
 
 PLAN_VERSION = 1
 """Of the form of the files; a newer one is refused."""
@@ -28,12 +27,7 @@ def type_name(kind: type[Node]) -> str:
 @cache
 def node_types() -> dict[str, type[Node]]:
     """List the node types by their names in plans."""
-    kinds = [
-        each
-        for each in vars(nodes).values()
-        if isinstance(each, type) and issubclass(each, Node) and not each.__name__.startswith("_")
-    ]
-    return {type_name(each): each for each in kinds if each is not Node}
+    return {type_name(each): each for each in NODES}
 
 
 def own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
@@ -42,7 +36,7 @@ def own_fields(kind: type[Node]) -> tuple[DataclassField[Any], ...]:
 
 def is_optional(attribute: DataclassField[Any]) -> bool:
     """Whether a plan says an attribute only where it is set."""
-    return bool(attribute.metadata.get(nodes.IF_SET))
+    return bool(attribute.metadata.get(IF_SET))
 
 
 def camel_case(name: str) -> str:
@@ -53,5 +47,5 @@ def camel_case(name: str) -> str:
 
 def entry_name(kind: type[Node], name: str) -> str:
     """Name a node's attribute as plans do: of a join, ``kind`` is its ``joinType``."""
-    is_join = any(each.name == "left_keys" for each in dataclass_fields(kind))
-    return "joinType" if is_join and name == "kind" else camel_case(name)
+    is_join = issubclass(kind, Pairing) and name == "kind"
+    return "joinType" if is_join else camel_case(name)

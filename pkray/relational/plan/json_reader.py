@@ -11,7 +11,7 @@ import json
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass
 from dataclasses import fields as dataclass_fields
 from enum import StrEnum
@@ -38,16 +38,12 @@ from pkray.relational.plan.json_writer import (
     shuffle_of,
 )
 from pkray.relational.plan.nodes import (
-    IntervalJoin,
-    Join,
     Node,
+    Pairing,
     Scan,
     Sink,
-    TemporalJoin,
-    Unnest,
 )
 from pkray.relational.plan.source import Source
-from pkray.relational.plan.state import states
 from pkray.relational.plan.text import FindUdf, KnowsFunction, from_text
 from pkray.schema.types import DataType
 
@@ -274,7 +270,7 @@ class _Reader:
             return None
         try:
             node = kind(**values)
-            _check_lengths(node)
+            node.check_lengths()
             _ = node.fields
         except (KeyError, TypeError, ValueError, AssertionError, PkrayError) as error:
             said = f"no column is called {error}" if isinstance(error, KeyError) else str(error)
@@ -398,7 +394,7 @@ class _Reader:
             self.fault(f"/edges/{index}/changelogMode", f"it is {json.dumps(names)}")
 
     def _check_states(self, node: Node, written: Any, pointer: str) -> None:
-        kept = [each for each in states(node) if each.cleaned_by == "ttl"]
+        kept = [each for each in node.states() if each.cleaned_by == "ttl"]
         if not isinstance(written, list) or len(written) != len(kept):
             self.fault(pointer, f"this node has {len(kept)} states with a TTL")
             return
@@ -561,28 +557,9 @@ def _fields_of_expressions(
     )
 
 
-def _check_lengths(node: Node) -> None:
-    """Check what goes in pairs.
-
-    Raises:
-        ValueError: one list is longer than the other.
-    """
-    pairs: list[tuple[str, Sized, str, Sized]] = []
-    if isinstance(node, Join | IntervalJoin | TemporalJoin):
-        pairs += [("leftKeys", node.left_keys, "rightKeys", node.right_keys)]
-        pairs += [("rightNames", node.right_names, "columns of the right input", node.right.fields)]
-    if isinstance(node, Join) and node.null_safe:
-        pairs += [("nullSafe", node.null_safe, "leftKeys", node.left_keys)]
-    if isinstance(node, Unnest):
-        pairs += [("names", node.names, "types", node.types)]
-    for name, each, other, others in pairs:
-        if len(each) != len(others):
-            raise ValueError(f"{len(each)} {name} and {len(others)} {other}: as many are needed")
-
-
 def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]:
     """List the columns of its inputs that a node names, an attribute at a time."""
-    if isinstance(node, Join | IntervalJoin | TemporalJoin):
+    if isinstance(node, Pairing):
         for side, each in (("left", node.left), ("right", node.right)):
             keys = getattr(node, f"{side}_keys")
             yield f"{side}_keys", [(name, each.fields) for name in keys]
@@ -599,9 +576,7 @@ def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]
     for attribute in ("aggregates", "calls"):
         calls = getattr(node, attribute, None)
         if calls is not None:
-            read = [name for _, call in calls for name in call.arguments]
-            read += [call.filter for _, call in calls if getattr(call, "filter", None)]
-            read += [key.column for _, call in calls for key in getattr(call, "order_by", ())]
+            read = [name for _, call in calls for name in call.columns()]
             yield attribute, [(name, node.inputs[0].fields) for name in read]
     time = getattr(node, "time", None)
     if isinstance(time, str):

@@ -25,7 +25,7 @@ from pkray.relational.plan.json_names import (
 )
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
-from pkray.relational.plan.state import state_ttls, states
+from pkray.relational.plan.state import state_ttls
 from pkray.relational.plan.text import to_text
 from pkray.schema.types import DataType
 
@@ -104,7 +104,7 @@ def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]
     ttls = iter(state_ttls(node, ttl))
     kept = [
         {"index": index, "ttl": next(ttls), "name": state.name}
-        for index, state in enumerate(each for each in states(node) if each.cleaned_by == "ttl")
+        for index, state in enumerate(each for each in node.states() if each.cleaned_by == "ttl")
     ]
     if kept:
         written["state"] = kept
@@ -147,7 +147,7 @@ def _scan_json(node: Scan) -> dict[str, Any]:
         "columns": _to_value(node.columns),
         "condition": _entry("condition", node.condition),
         "options": dict(node.options),
-        **({"at": at} if (at := moment_of(node)) else {}),
+        **({"at": at} if (at := moment_of(node.source)) else {}),
     }
 
 

@@ -2,7 +2,7 @@
 
 A call **looks back** where no row after a row (and those equal to it in order) changes its value.
 Where the order is event time and rows are only added, the values of such calls are known when the
-watermark passes a row: `is_in_time`.
+watermark passes a row: `Over.can_wait`.
 """
 
 from __future__ import annotations
@@ -11,43 +11,24 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds
-from pkray.relational.plan.expressions import ColumnRef, WindowCall
-from pkray.relational.plan.keys import unique_keys
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Distinct,
-    Exchange,
-    Expand,
-    Filter,
-    Hint,
-    Join,
-    Limit,
-    Node,
-    Over,
-    Project,
-    RowKey,
-    Scan,
-    SetKind,
-    SetOperation,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    WatermarkAssign,
-    Window,
-    WindowKind,
-)
-from pkray.relational.plan.windowing import is_windowed, window_bounds
-
-UPDATES = "UPDATES"
-"""The hint on a table by which OVER gives its rows at once, and changes them as others come."""
+from pkray.relational.plan.expressions import WindowCall
 
 _NUMBERED = ("row_number", "rank", "dense_rank")
 _OF_PARTITIONS = ("percent_rank", "cume_dist", "ntile")
 _BY_PLACE = ("row_number", "ntile", "lag", "lead")
 _LONGEST = 1 << 61
 """Microseconds of a frame: longer than all time, and still to be added to a time."""
+_FRAMELESS = (
+    "lag",
+    "lead",
+    "row_number",
+    "rank",
+    "dense_rank",
+    "percent_rank",
+    "cume_dist",
+    "ntile",
+)
+"""Window functions that have no frame."""
 
 
 class Reach(NamedTuple):
@@ -159,88 +140,17 @@ def _is_until_now(call: WindowCall) -> bool:
     return until_now and not ignores and call.udf is None and not _is_numbering(call)
 
 
-def depends_on_arrival(node: Over) -> bool:
-    """Whether the values of rows that are equal in order depend on which of them came first."""
-    told = {*node.partition_by, *(key.column for key in node.order_by)}
-    if told >= set(node.input.fields.names) or any(k <= told for k in unique_keys(node.input)):
-        return False
-    return any(_tells_equals_apart(call) for _, call in node.calls)
-
-
-def _tells_equals_apart(call: WindowCall) -> bool:
+def tells_equals_apart(call: WindowCall) -> bool:
+    """Whether values of rows that are equal in order depend on which of them came first."""
     if call.function in _BY_PLACE or facts(call.function).by_arrival:
         return True
     whole = call.frame.start is None and call.frame.end is None
     return not _is_numbering(call) and call.frame.unit == "rows" and not whole
 
 
-def is_in_time(node: Over) -> bool:
-    """Whether the rows of a node can come when the watermark passes them, and stay as they are."""
-    if not node.order_by or node.order_by[0].descending:
-        return False
-    return (
-        all(looks_back(call) for _, call in node.calls)
-        and comes_in_time(node.input, node.order_by[0].column)
-        and change_kinds(node.input) == INSERT
-    )
-
-
-def comes_in_time(node: Node, column: str) -> bool:
-    """Whether a column is event time, and rows come before the watermark passes it.
-
-    Rows that an operator gives later, such as a regular join where the other side's row comes, keep
-    their time, which may be long past.
-    """
-    if column not in node.fields or not node.fields[column].is_rowtime:
-        return False
-    if is_windowed(node):
-        return isinstance(node, Aggregate | TopN | Join | Deduplicate) and _is_of_window(
-            node, column
-        )
-    match node:
-        case Scan():
-            return node.source.watermark is not None and node.source.watermark.column == column
-        case WatermarkAssign():
-            return node.time == column
-        case Window():
-            return _comes_in_window(node, column)
-        case Project():
-            value = dict(node.columns)[column]
-            return isinstance(value, ColumnRef) and comes_in_time(node.input, value.name)
-        case Hint():
-            return not asks_for_updates(node) and comes_in_time(node.input, column)
-        case SetOperation(kind=SetKind.UNION):
-            place = node.fields.names.index(column)
-            sides = ((each, each.fields.names[place]) for each in node.inputs)
-            return all(comes_in_time(*side) for side in sides)
-        case TemporalJoin():
-            of_left = node.right_time is None or column == node.left_time
-            return of_left and comes_in_time(node.left, column)
-        case Deduplicate(order_by=str() as time):
-            return column == time and comes_in_time(node.input, column)
-        case Over(waits=True):
-            return column == node.order_by[0].column
-        case Filter() | Exchange() | Expand() | Unnest() | RowKey() | Distinct() | Limit():
-            return comes_in_time(node.input, column)
-        case Deduplicate() | Over():
-            return comes_in_time(node.input, column)
-    return False
-
-
-def asks_for_updates(node: Hint) -> bool:
-    """Whether a hint asks for rows that come at once and change."""
-    return node.name.upper() == UPDATES and dict(node.options).get("updates") == "true"
-
-
-def _is_of_window(node: Node, column: str) -> bool:
-    """Whether a column is the last moment of windows, at which an operator within them gives."""
-    bounds = window_bounds(node)
-    if bounds is None or column not in bounds.time or bounds.window.is_updated:
-        return False
-    return comes_in_time(bounds.window.input, bounds.window.time)
-
-
-def _comes_in_window(node: Window, column: str) -> bool:
-    if column == node.names[2]:
-        return comes_in_time(node.input, node.time)
-    return node.kind is not WindowKind.SESSION and comes_in_time(node.input, column)
+def sees_none_after(call: WindowCall) -> bool:
+    """Whether a call sees no row that stands after its own, not even its equals."""
+    if call.function in _FRAMELESS:
+        return call.function == "row_number"
+    end = call.frame.end
+    return call.frame.unit == "rows" and end is not None and end <= 0

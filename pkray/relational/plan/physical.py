@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pkray.errors import UnsupportedError
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds, changelog_modes
+from pkray.relational.plan.changelog_modes import change_kinds, changelog_modes
 from pkray.relational.plan.expressions import (
     TRUE,
     ColumnRef,
@@ -14,6 +14,7 @@ from pkray.relational.plan.expressions import (
     all_of,
     conjuncts,
 )
+from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
@@ -23,29 +24,18 @@ from pkray.relational.plan.nodes import (
     Expand,
     Filter,
     Hint,
-    IntervalJoin,
-    Join,
-    Limit,
     Node,
     Normalize,
-    Over,
     Project,
     RowKey,
     Scan,
-    SetKind,
     SetOperation,
-    Sort,
     TemporalJoin,
-    TopN,
     Unique,
     Unnest,
     WatermarkAssign,
-    Window,
-    WindowKind,
 )
 from pkray.relational.plan.slicing import in_slices, without_slices
-from pkray.relational.plan.state import states
-from pkray.relational.plan.windowing import window_bounds
 
 _DUPLICATES = "table.exec.source.cdc-events-duplicate"
 _STATELESS = (Project, Filter, Exchange, Hint, WatermarkAssign, Expand, Unnest)
@@ -85,7 +75,7 @@ def to_physical(
         UnsupportedError: such a source has no key by which it could be completed.
     """
     lifted = _lifted(plan).transform(_with_all_versions)
-    placed = lifted.transform(_with_exchange).transform(_fused).transform(in_slices)
+    placed = lifted.transform(lambda node: node.exchanged()).transform(_fused).transform(in_slices)
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
@@ -104,20 +94,7 @@ def to_physical(
 
 def _needs_watermarks(plan: Node) -> bool:
     """Whether anything waits for event time."""
-    return any(map(_waits, plan.walk()))
-
-
-def _waits(node: Node) -> bool:
-    match node:
-        case Window() | IntervalJoin():
-            return True
-        case Over():
-            return node.waits
-        case TemporalJoin():
-            return node.right_time is not None
-        case Deduplicate(order_by=str() as column):
-            return node.input.fields[column].is_rowtime
-    return False
+    return any(node.waits_for_time() for node in plan.walk())
 
 
 def _with_watermark(node: Node) -> Node:
@@ -195,7 +172,7 @@ def _as_they_are(node: Node) -> tuple[tuple[str, Expression], ...]:
 def _reaching(node: Node) -> Iterator[int]:
     """List the nodes whose deletes reach the root as they are, by their ``id``."""
     yield id(node)
-    if isinstance(node, _STATELESS) or (isinstance(node, SetOperation) and not states(node)):
+    if isinstance(node, _STATELESS) or (isinstance(node, SetOperation) and not node.states()):
         for each in node.inputs:
             yield from _reaching(each)
 
@@ -275,68 +252,8 @@ def _fused(node: Node) -> Node:
     return node
 
 
-def _with_exchange(node: Node) -> Node:
-    """Bring together the rows that an operator with state sees together."""
-    match node:
-        case Aggregate():
-            keys = _without_bounds(node.input, node.keys)
-            return (
-                node
-                if _are_sessions_of(node.input, keys)
-                else node.with_inputs(Exchange(node.input, keys))
-            )
-        case TopN() | Over():
-            keys = _without_bounds(node.input, node.partition_by)
-            return node.with_inputs(Exchange(node.input, keys))
-        case Deduplicate():
-            return node.with_inputs(Exchange(node.input, _without_bounds(node.input, node.keys)))
-        case Distinct():
-            return node.with_inputs(Exchange(node.input, node.fields.names))
-        case Join():
-            return node.with_inputs(
-                Exchange(node.left, _without_bounds(node.left, node.left_keys)),
-                Exchange(node.right, _without_bounds(node.right, node.right_keys)),
-            )
-        case IntervalJoin() | TemporalJoin():
-            return node.with_inputs(
-                Exchange(node.left, node.left_keys), Exchange(node.right, node.right_keys)
-            )
-        case Unique():
-            return node.with_inputs(Exchange(node.input, node.keys))
-        case RowKey(keys=()):
-            return node.with_inputs(Exchange(node.input, node.input.fields.names))
-        case SetOperation() if not (node.kind is SetKind.UNION and node.all):
-            return node.with_inputs(*(Exchange(each, each.fields.names) for each in node.inputs))
-        case Window(kind=WindowKind.SESSION):
-            return node.with_inputs(Exchange(node.input, node.partition_by))
-        case Sort():
-            return node.with_inputs(Exchange(node.input, ()))
-        case Limit() if not isinstance(node.input, Sort):
-            return node.with_inputs(Exchange(node.input, ()))
-    return node
-
-
 def exchange_keys(node: Node) -> tuple[str, ...]:
     """Find by which columns the rows of an operator's input were brought together."""
     while not isinstance(node, Exchange) and len(node.inputs) == 1:
         (node,) = node.inputs
     return node.keys if isinstance(node, Exchange) else ()
-
-
-def _without_bounds(node: Node, keys: tuple[str, ...]) -> tuple[str, ...]:
-    """Leave out the bounds of windows: rows of one key stay in one place for all windows."""
-    bounds = window_bounds(node)
-    if bounds is None or not bounds.are_in(keys):
-        return keys
-    return tuple(key for key in keys if key not in bounds.start | bounds.end)
-
-
-def _are_sessions_of(node: Node, keys: tuple[str, ...]) -> bool:
-    """Whether rows come in sessions of just these keys, for which they were brought together."""
-    while isinstance(node, Project | Filter):
-        node = node.input
-    return (
-        isinstance(node, Window)
-        and node.kind is WindowKind.SESSION
-        and set(node.partition_by) == set(keys)
-    )

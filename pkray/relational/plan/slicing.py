@@ -11,8 +11,9 @@ from dataclasses import replace
 from math import gcd
 
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds
+from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import AggregateCall, ColumnRef
+from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import (
     Aggregate,
     Exchange,
@@ -25,7 +26,6 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
-from pkray.relational.plan.windowing import is_windowed, window_bounds
 from pkray.schema.types import DataType
 
 MOST_SLICES = 1 << 14
@@ -35,15 +35,15 @@ _NUMBERED = ("TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "BOOLEAN
 
 def in_slices(node: Node) -> Node:
     """Aggregate overlapping windows over slices, where that gives the same."""
-    if not isinstance(node, Aggregate) or node.slices or not is_windowed(node):
+    if not isinstance(node, Aggregate) or node.slices or not node.is_windowed():
         return node
-    bounds = window_bounds(node.input)
+    bounds = node.input.window_bounds()
     assert bounds is not None
     window = bounds.window
     size = _slice(window)
     if not size or not _merges(node) or not _is_above(node.input, window):
         return node
-    if any(column in bounds.columns for _, call in node.aggregates for column in _read(call)):
+    if any(column in bounds.columns for _, call in node.aggregates for column in call.columns()):
         return node
     below = _with_window(node.input, replace(window, kind=WindowKind.TUMBLE, size=size, step=0))
     return replace(node, input=below, slices=Slices(window.kind, window.size, window.step))
@@ -51,7 +51,7 @@ def in_slices(node: Node) -> Node:
 
 def without_slices(node: Aggregate) -> Aggregate:
     """Aggregate windows as they are."""
-    bounds = window_bounds(node.input)
+    bounds = node.input.window_bounds()
     if node.slices is None or bounds is None:
         return node
     said = node.slices
@@ -90,16 +90,14 @@ def _is_numbered(kind: DataType) -> bool:
     return kind.root in _NUMBERED or kind.root.startswith("TIMESTAMP")
 
 
-def _read(call: AggregateCall) -> tuple[str, ...]:
-    return (*call.arguments, *((call.filter,) if call.filter else ()))
-
-
 def _is_above(node: Node, window: Window) -> bool:
     """Whether what is between only passes the window's bounds on."""
     while node is not window:
         if isinstance(node, Expand):
-            bounds = window_bounds(node.input)
-            if bounds is None or bounds.columns & set(node.keys) - _in_all_sets(node):
+            bounds = node.input.window_bounds()
+            if bounds is None or bounds.columns & set(node.keys).difference(
+                node.keys_in_all_sets()
+            ):
                 return False
         elif isinstance(node, Filter | Project):
             if not _passes_bounds(node):
@@ -110,17 +108,11 @@ def _is_above(node: Node, window: Window) -> bool:
     return True
 
 
-def _in_all_sets(node: Expand) -> set[str]:
-    return {node.keys[place] for place in set(range(len(node.keys))).intersection(*node.sets)}
-
-
 def _passes_bounds(node: Filter | Project) -> bool:
-    bounds = window_bounds(node.input)
+    bounds = node.input.window_bounds()
     assert bounds is not None
-    values = [value for _, value in node.columns] if isinstance(node, Project) else []
-    conditions = [node.condition] if hasattr(node, "condition") else []
-    computed = [value for value in values if not isinstance(value, ColumnRef)]
-    return not any(each.columns() & bounds.columns for each in (*computed, *conditions))
+    computed = (value for value in node.expressions() if not isinstance(value, ColumnRef))
+    return not any(value.columns() & bounds.columns for value in computed)
 
 
 def _with_window(node: Node, window: Window) -> Node:

@@ -19,11 +19,9 @@ from pkray.relational.plan.nodes import (
     SetOperation,
     Values,
 )
-from pkray.relational.plan.windowing import is_windowed
+from pkray.relational.plan.nodes.groups import COUNTED
 from pkray.schema.types import DataType
 
-COUNTED = "$counted"
-"""The column that says of a row whether it counts."""
 _TYPE = DataType("BOOLEAN", nullable=False)
 
 
@@ -32,25 +30,10 @@ def with_total_rows(plan: Node, dialect: Dialect) -> Node:
     return plan.transform(_with_row) if dialect is Dialect.SPARK else plan
 
 
-def lacks_row(node: Aggregate) -> bool:
-    """Whether an aggregate gives no row before its first one."""
-    return not node.keys and not is_windowed(node) and COUNTED not in node.input.fields
-
-
-def _read(node: Aggregate) -> tuple[str, ...]:
-    """List the columns that the aggregates read."""
-    names: dict[str, None] = {}
-    for _, call in node.aggregates:
-        names.update(dict.fromkeys(call.arguments))
-        names.update(dict.fromkeys(key.column for key in call.order_by))
-        names.update({call.filter: None} if call.filter else {})
-    return tuple(names)
-
-
 def _with_row(node: Node) -> Node:
-    if not isinstance(node, Aggregate) or not lacks_row(node):
+    if not isinstance(node, Aggregate) or not node.lacks_row():
         return node
-    fields = node.input.fields.only(_read(node))
+    fields = node.input.fields.only(node.columns_read())
     columns = [(each.name, ColumnRef(each.type, each.name)) for each in fields]
     rows = Project(node.input, (*columns, (COUNTED, Literal(_TYPE, True))))
     nullable = [replace(each, type=each.type.with_nullable(True)) for each in fields]

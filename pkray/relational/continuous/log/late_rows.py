@@ -18,7 +18,6 @@ from pkray.relational.continuous.state.state import State, StateSpec, stored_row
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node
-from pkray.relational.plan.windowing import is_windowed, window_bounds
 from pkray.storage.object_store import ObjectStore
 
 LATE = "late"
@@ -94,7 +93,7 @@ def missed_windows(roots: Sequence[Node]) -> dict[str, tuple[str, str]]:
     found = {}
     for number, node in enumerate(in_order(shared_nodes(roots)), 1):
         for index, each in enumerate(node.inputs):
-            bounds = window_bounds(each) if is_windowed(node) else None
+            bounds = each.window_bounds() if node.is_windowed() else None
             if bounds is not None:
                 found[late_name(number, index)] = (min(bounds.start), min(bounds.end))
     return found

@@ -31,8 +31,9 @@ from pkray.relational.continuous.operators.windows import (
 )
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.numbers import chance
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds, is_now
+from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import Call, Cast, ColumnRef
+from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import (
     Aggregate,
     Calc,
@@ -49,7 +50,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
-from pkray.relational.plan.windowing import updates_windows
+from pkray.relational.plan.nodes.rows import is_now
 
 FAMILIES = (
     aggregate,
@@ -120,7 +121,7 @@ def _check_emission(node: Node) -> None:
                 "use windows of a fixed size",
                 node="Window",
             )
-    elif not isinstance(node, Aggregate) and updates_windows(node):
+    elif not isinstance(node, Aggregate) and node.updates_windows():
         kind = type(node).__name__
         raise UnsupportedError(
             f"a {kind} within windows gives rows when the watermark passes their end: take early "

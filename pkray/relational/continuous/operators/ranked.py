@@ -30,12 +30,11 @@ from pkray.relational.continuous.operators.ordering import (
 )
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
-from pkray.relational.plan.changelog_modes import INSERT as INSERT_ALONE
-from pkray.relational.plan.changelog_modes import change_kinds, moves_rows
+from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import ColumnRef, SortKey
 from pkray.relational.plan.keys import best_key, upsert_keys
+from pkray.relational.plan.node import INSERT as INSERT_ALONE
 from pkray.relational.plan.nodes import Aggregate, Deduplicate, Limit, Node, Project, Sort, TopN
-from pkray.relational.plan.windowing import is_windowed
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 
@@ -99,14 +98,14 @@ class _Heads(NamedTuple):
 def waits_for_first(node: TopN | Deduplicate) -> bool:
     """Whether rows that are only added come out when they are the first by event time."""
     by = node.order_by if isinstance(node, Deduplicate) and node.keep_first else None
-    waits = by is not None and node.input.fields[by].is_rowtime and not is_windowed(node)
+    waits = by is not None and node.input.fields[by].is_rowtime and not node.is_windowed()
     return waits and change_kinds(node.input) == INSERT_ALONE
 
 
 def _needs_watermarks(node: TopN | Deduplicate) -> bool:
     """Whether rows come out when the watermark passes them: those of windows, and the first by
     event time."""
-    return is_windowed(node) or waits_for_first(node)
+    return node.is_windowed() or waits_for_first(node)
 
 
 @operates(TopN, Deduplicate, when=lambda node: not _needs_watermarks(node))
@@ -127,7 +126,7 @@ class Ranked(Operator):
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         told = self.taken(inputs[0], epoch)[1]
-        moves = self.context.feeds_state and moves_rows(self.node)
+        moves = self.context.feeds_state and self.node.moves_rows()
         return retractions_first(told) if moves else told
 
     def taken(self, changes: Changes, epoch: Epoch) -> tuple[Changes, Changes]:

@@ -21,7 +21,6 @@ from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.continuous.parallel.plan import RunnablePlan
 from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.states import Files, States
-from pkray.relational.plan.changelog_modes import moves_rows
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import Node, Normalize, Scan
@@ -273,7 +272,7 @@ def _order(root: Node, *, before: bool) -> Order:
     Args:
         before: whether rows before updates are told.
     """
-    if before or any(map(moves_rows, root.walk())):
+    if before or any(node.moves_rows() for node in root.walk()):
         return Order.MOVING
     return Order.REPLACING if _replaces(root) else Order.KEPT
 

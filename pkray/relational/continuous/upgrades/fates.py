@@ -41,7 +41,7 @@ from pkray.relational.plan.plan_diff import (
     refusals,
 )
 from pkray.relational.plan.source import Source
-from pkray.relational.plan.state import NEVER, states
+from pkray.relational.plan.state import NEVER
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 
@@ -110,7 +110,7 @@ def _numbered(roots: Sequence[Node]) -> dict[int, Node]:
 
 
 def _stateful(roots: Sequence[Node]) -> set[int]:
-    return {number for number, node in _numbered(roots).items() if states(node)}
+    return {number for number, node in _numbered(roots).items() if node.states()}
 
 
 def _roots(definition: Definition) -> list[int]:
@@ -162,7 +162,7 @@ def _depends_on(node: Node) -> str:
         return "time or chance"
     if isinstance(node, _BY_ORDER):
         return "order of arrival"
-    if any(each.cleaned_by == "watermark" for each in states(node)):
+    if any(each.cleaned_by == "watermark" for each in node.states()):
         return "watermark"
     if not isinstance(node, Aggregate):
         return ""

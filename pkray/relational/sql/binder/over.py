@@ -19,7 +19,6 @@ from pkray.relational.functions.coercion import BOOLEAN, INT
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
-from pkray.relational.plan.over import is_in_time
 from pkray.relational.sql.binder.calls import IGNORING, Written, take_apart
 from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.from_clause.joins import normalized
@@ -93,7 +92,7 @@ class OverBinder:
             self._columns[id(window)] = name
         for spec, calls in specs.items():
             node = Over(self.rows.node, spec.partition, spec.order, tuple(calls))
-            self.rows.node = replace(node, waits=is_in_time(node))
+            self.rows.node = replace(node, waits=node.can_wait())
 
     def replaced(self, node: exp.Expr) -> Expression | None:
         """Find the column for a function with OVER; None for any other node."""

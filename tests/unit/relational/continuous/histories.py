@@ -26,7 +26,6 @@ from pkray.relational.optimizer import optimize
 from pkray.relational.plan.nodes import Aggregate, Node, Scan, Values
 from pkray.relational.plan.physical import to_logical, to_physical
 from pkray.relational.plan.slicing import without_slices
-from pkray.relational.plan.windowing import judges_lateness
 from pkray.relational.running import run
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.schema.row_kind import SHORT, parse
@@ -204,7 +203,7 @@ class Continuous:
         if isinstance(node, Aggregate):
             node = without_slices(node)
         inputs = [self._without_late(each) for each in node.inputs]
-        if judges_lateness(node):
+        if node.judges_lateness():
             names = [f"late_{number}{f'_{i}' if i else ''}" for i in range(len(inputs))]
             inputs = [
                 _less(_ran(each), self.late_of(name))

@@ -12,11 +12,11 @@ from pkray.relational import Relation, changelog, query
 from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.lints import lints
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds
+from pkray.relational.plan.changelog_modes import change_kinds
+from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import Over
-from pkray.relational.plan.over import History, depends_on_arrival, history
+from pkray.relational.plan.over import History, history
 from pkray.relational.plan.physical import to_physical
-from pkray.relational.plan.state import states
 
 COLUMNS = {"k": "INT", "v": "INT", "at": "TIMESTAMP(3)"}
 MARK = ("at", "at - INTERVAL '5' SECOND")
@@ -124,8 +124,8 @@ def test_what_is_kept_follows_from_the_calls(calls: str, expected: History | Non
 def test_frames_of_time_are_kept_until_the_watermark() -> None:
     (near,) = overs(f"SELECT sum(v) OVER ({BY} RANGE INTERVAL '3' SECOND PRECEDING) FROM a")
     (far,) = overs(f"SELECT sum(v) OVER ({BY}) FROM a")
-    assert [each.cleaned_by for each in states(near)] == ["watermark", "watermark"]
-    assert [each.cleaned_by for each in states(far)] == ["ttl", "watermark"]
+    assert [each.cleaned_by for each in near.states()] == ["watermark", "watermark"]
+    assert [each.cleaned_by for each in far.states()] == ["ttl", "watermark"]
     assert [each.code for each in lints(near)] == []
     assert [each.code for each in lints(far)] == ["unbounded-state"]
 
@@ -144,12 +144,12 @@ def test_frames_of_time_are_kept_until_the_watermark() -> None:
 )
 def test_equal_rows_are_told_apart_by_arrival(call: str, depends: bool) -> None:
     (node,) = overs(f"SELECT k, v, at, {call} AS x FROM a")
-    assert depends_on_arrival(node) == depends
+    assert node.depends_on_arrival() == depends
 
 
 def test_a_key_tells_rows_apart() -> None:
     (node,) = overs("SELECT row_number() OVER (PARTITION BY k ORDER BY at) FROM c")
-    assert not depends_on_arrival(node)
+    assert not node.depends_on_arrival()
 
 
 def test_a_plan_that_has_changing_rows_wait_is_refused() -> None:

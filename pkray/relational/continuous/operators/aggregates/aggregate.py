@@ -16,10 +16,9 @@ from pkray.relational.continuous.operators.replacement import replaced
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.nodes import Aggregate
-from pkray.relational.plan.windowing import is_windowed
 
 
-@operates(Aggregate, when=lambda node: not is_windowed(node))
+@operates(Aggregate, when=lambda node: not node.is_windowed())
 class GroupAggregate(Operator):
     """Keeps for each group how many rows it has, and what its aggregates are computed of.
 

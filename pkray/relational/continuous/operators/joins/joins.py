@@ -16,12 +16,11 @@ from pkray.relational.continuous.operators.joins.sourced_sides import is_free_of
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import Join
-from pkray.relational.plan.windowing import is_windowed
 
 
 def _is_plain(node: Join) -> bool:
     """Whether rows match whenever they come, not within windows."""
-    return not is_windowed(node)
+    return not node.is_windowed()
 
 
 @operates(Join, when=_is_plain)

@@ -28,7 +28,6 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
 from pkray.relational.local.joins import Sides, checked_pairs
 from pkray.relational.local.temporal import as_of
-from pkray.relational.plan.keys import has_one_version
 from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_BEFORE
 
@@ -197,7 +196,7 @@ class Versions:
         self._node = node
         self._fields = sides.right.arrow
         self._keys = sides.right_keys
-        self._retracts = not has_one_version(node) and not context.inputs[1].is_append
+        self._retracts = not node.has_one_version() and not context.inputs[1].is_append
         valid = pa.field(VALID, pa.bool_())
         columns = pa.schema([valid, *self._fields])
         self._waiting = Recent(context, columns, keys=self._keys, index=1)

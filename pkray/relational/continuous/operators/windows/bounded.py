@@ -15,13 +15,12 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.local.engine import run
 from pkray.relational.local.memory import machine_memory
 from pkray.relational.plan.nodes import Deduplicate, Exchange, Join, Node, Scan, TopN
-from pkray.relational.plan.windowing import is_windowed, window_bounds
 
 OF_MACHINE = 8
 """A bounded run holds this part of the machine's memory; what is beyond goes to the disk."""
 
 
-@operates(Join, TopN, Deduplicate, when=is_windowed)
+@operates(Join, TopN, Deduplicate, when=lambda node: node.is_windowed())
 class BoundedWindows(Operator):
     """Keeps the rows of open windows; runs the node bounded over those of windows that are over."""
 
@@ -66,13 +65,13 @@ def _ends(node: Join | TopN | Deduplicate) -> Iterator[str]:
     """Name the column of each input that holds the window's end."""
     match node:
         case Join():
-            left, right = window_bounds(node.left), window_bounds(node.right)
+            left, right = node.left.window_bounds(), node.right.window_bounds()
             assert left is not None
             assert right is not None
             pairs = zip(node.left_keys, node.right_keys, strict=True)
             yield from next((a, b) for a, b in pairs if a in left.end and b in right.end)
         case TopN() | Deduplicate():
             keys = node.partition_by if isinstance(node, TopN) else node.keys
-            bounds = window_bounds(node.input)
+            bounds = node.input.window_bounds()
             assert bounds is not None
             yield next(key for key in keys if key in bounds.end)

@@ -21,9 +21,9 @@ from pkray.relational.continuous.operators.windows.group_lists import GroupLists
 from pkray.relational.continuous.state.encoding import parts_of_identified
 from pkray.relational.continuous.state.state import Found, State, StateSpec, own_keys
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.node import WindowBounds
 from pkray.relational.plan.nodes import Aggregate, WindowKind
 from pkray.relational.plan.physical import exchange_keys
-from pkray.relational.plan.windowing import WindowBounds
 
 ARRIVAL, ROWS = "arrival", "rows"
 """When the first row of a group came, and how many rows it has."""

@@ -20,7 +20,6 @@ from pkray.relational.continuous.operators.windows.open_groups import NEVER, ROW
 from pkray.relational.continuous.operators.windows.slice_sums import Cut, Together, put_together
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.plan.nodes import Aggregate
-from pkray.relational.plan.windowing import window_bounds
 
 MILLI = 1000
 
@@ -35,7 +34,7 @@ class SliceAggregate(Operator):
 
     def __init__(self, node: Aggregate, context: Context) -> None:
         super().__init__(node, context)
-        bounds = window_bounds(node.input)
+        bounds = node.input.window_bounds()
         assert bounds is not None
         assert node.slices is not None
         self._bounds = bounds

@@ -19,7 +19,6 @@ from pkray.relational.continuous.operators.windows.open_groups import NEVER, Ope
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Aggregate
-from pkray.relational.plan.windowing import is_windowed, updates_windows, window_bounds
 
 MILLI = 1000
 FOREVER = 1 << 62
@@ -58,7 +57,7 @@ class Delayed:
         self._lists.add(keys, np.full(len(keys), moment), epoch)
 
 
-@operates(Aggregate, when=lambda node: is_windowed(node) and updates_windows(node))
+@operates(Aggregate, when=lambda node: node.is_windowed() and node.updates_windows())
 class UpdatedWindows(Operator):
     """Keeps the groups of windows until no row can come for them, and what was given of each.
 
@@ -69,7 +68,7 @@ class UpdatedWindows(Operator):
 
     def __init__(self, node: Aggregate, context: Context) -> None:
         super().__init__(node, context)
-        bounds = window_bounds(node.input)
+        bounds = node.input.window_bounds()
         assert bounds is not None
         window = bounds.window
         self._lateness = window.lateness

@@ -18,12 +18,11 @@ from pkray.relational.continuous.operators.windows.open_groups import (
     OpenGroups,
 )
 from pkray.relational.plan.nodes import Aggregate
-from pkray.relational.plan.windowing import is_windowed, updates_windows, window_bounds
 
 
 def _gives_once(node: Aggregate) -> bool:
     """Whether results come when windows are over, and no slices are put together."""
-    return is_windowed(node) and node.slices is None and not updates_windows(node)
+    return node.is_windowed() and node.slices is None and not node.updates_windows()
 
 
 @operates(Aggregate, when=_gives_once)
@@ -36,7 +35,7 @@ class WindowAggregate(Operator):
 
     def __init__(self, node: Aggregate, context: Context) -> None:
         super().__init__(node, context)
-        bounds = window_bounds(node.input)
+        bounds = node.input.window_bounds()
         assert bounds is not None
         self._open = OpenGroups(node, context, bounds)
         self._tick = tick(node.input.fields[self._open.end].type)

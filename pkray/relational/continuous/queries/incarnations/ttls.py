@@ -12,7 +12,6 @@ from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Join, Node
 from pkray.relational.plan.source_sides import source_sides
-from pkray.relational.plan.windowing import is_windowed
 
 
 def check_layouts(
@@ -49,7 +48,7 @@ def _expiring(document: Mapping[str, Any]) -> dict[int, bool]:
 
 def _keeps_by_ttl(node: Node) -> bool:
     """Whether what an operator keeps depends on whether it expires."""
-    if not isinstance(node, Join) or is_windowed(node):
+    if not isinstance(node, Join) or node.is_windowed():
         return False
     counts_keys = not node.kind.keeps_right and node.condition == TRUE
     return counts_keys or any(side is not None for side in source_sides(node))

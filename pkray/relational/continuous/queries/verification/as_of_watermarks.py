@@ -36,7 +36,6 @@ from pkray.relational.plan.nodes import (
     Window,
 )
 from pkray.relational.plan.slicing import without_slices
-from pkray.relational.plan.windowing import is_windowed, judges_lateness, window_bounds
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.schema.types import DataType
 
@@ -73,7 +72,7 @@ class EventTime:
 
 def waits_for_time(roots: Sequence[Node]) -> bool:
     """Whether an operator of physical plans judges lateness."""
-    return any(judges_lateness(node) for root in roots for node in root.walk())
+    return any(node.judges_lateness() for root in roots for node in root.walk())
 
 
 def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
@@ -86,7 +85,7 @@ def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
         if isinstance(node, Aggregate) and node.slices:
             node = without_slices(replace(node, input=inputs[0]))  # late rows are told by windows
             inputs = node.inputs
-        if judges_lateness(node):
+        if node.judges_lateness():
             watermark = time.watermarks.get(str(number))
             kept = (
                 _without(each, time.late.get(late_name(number, index)))
@@ -126,11 +125,11 @@ def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> N
     match node:
         case TemporalJoin(left_time=str() as column) if index == 0:
             return _until(rows, column, watermark)
-        case Deduplicate(order_by=str() as column, keep_first=True) if not is_windowed(node):
+        case Deduplicate(order_by=str() as column, keep_first=True) if not node.is_windowed():
             return _until(rows, column, watermark)
         case Over():
             return _until(rows, node.order_by[0].column, watermark)
-    bounds = window_bounds(node.inputs[index]) if is_windowed(node) else None
+    bounds = node.inputs[index].window_bounds() if node.is_windowed() else None
     if bounds is None or bounds.window.early is not None:
         return rows
     return _over(rows, min(bounds.end), watermark)

@@ -33,7 +33,6 @@ from pkray.relational.continuous.queries.verification.as_of_watermarks import (
 )
 from pkray.relational.continuous.queries.verification.comparison import differences
 from pkray.relational.dialect import Dialect
-from pkray.relational.lints import late_rows
 from pkray.relational.local.catalogue import run
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.nodes import (
@@ -57,10 +56,9 @@ from pkray.relational.plan.nodes import (
     WatermarkAssign,
     Window,
 )
-from pkray.relational.plan.over import depends_on_arrival
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.state import NEVER, state_ttls
-from pkray.relational.plan.total_rows import lacks_row, with_total_rows
+from pkray.relational.plan.total_rows import with_total_rows
 from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
@@ -355,7 +353,7 @@ def exclusions(plan: Node) -> Iterator[str]:
     for node in plan.walk():
         match node:
             case Scan() if node.source.begins_late:
-                yield late_rows(node)
+                yield node.late_rows()
             case TemporalJoin(right_time=None):
                 yield "a lookup join sees its table as it is when a row comes"
             case TemporalJoin():
@@ -368,7 +366,7 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "LIMIT without ORDER BY takes rows by arrival"
             case Deduplicate(order_by=None):
                 yield "rows are kept by arrival"
-            case Over() if depends_on_arrival(node):
+            case Over() if node.depends_on_arrival():
                 yield "rows that are equal in the order of OVER stand by arrival"
             case TopN():
                 yield "ties in the order are broken by arrival"
@@ -376,5 +374,5 @@ def exclusions(plan: Node) -> Iterator[str]:
                 yield "an aggregate depends on the order of arrival"
             case Window(early=early, late_delay=delay) if early or delay:
                 yield "results of windows that change come with a delay"
-            case Aggregate() if lacks_row(node):
+            case Aggregate() if node.lacks_row():
                 yield "an aggregate without GROUP BY has no row over no rows"

@@ -6,9 +6,11 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.changelog_modes import INSERT, change_kinds, is_now
+from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import ColumnRef
+from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import Hint, JoinKind, Node, TemporalJoin
+from pkray.relational.plan.nodes.rows import is_now
 from pkray.relational.plan.scans import scan_of
 from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, FromBase
 from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved

@@ -14,7 +14,6 @@ from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.operators.aggregates.calls import _narrowed
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.plan.expressions import AggregateCall
-from pkray.relational.plan.state import states
 from pkray.relational.udf import udaf
 from pkray.schema.types import DataType
 from tests.effort import examples
@@ -110,7 +109,7 @@ def test_rows_that_are_only_added_leave_one_state(aggregates: str) -> None:
 )
 def test_plans_say_which_groups_keep_their_values(call: str, mode: str) -> None:
     run = run_of(f"SELECT k, {call} AS a FROM t GROUP BY k", KV, mode=mode)
-    (said,) = (state for node in run.plan.walk() for state in states(node))
+    (said,) = (state for node in run.plan.walk() for state in node.states())
     kept = len(run.graph.states()) > 1
     assert said.grows_with == ("groups and their distinct values" if kept else "groups")
 
