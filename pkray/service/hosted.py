@@ -37,6 +37,19 @@ class Hosted(Protocol):
         ...
 
 
+class Room:
+    """The memory of hosted work, as its host divides it among all.
+
+    Attributes:
+        used: bytes, as the work says.
+        bound: says how many of the bytes that the work would take it may take now.
+    """
+
+    def __init__(self) -> None:
+        self.used = 0
+        self.bound: Callable[[int], int] = lambda wanted: wanted
+
+
 class Caller(Protocol):
     """Calls methods of work in another process."""
 

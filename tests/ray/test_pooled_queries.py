@@ -11,6 +11,7 @@ import pytest
 
 import pkray
 from pkray.relational.continuous.queries.resuming import resume_wanted
+from pkray.relational.udf import udf
 from tests.ray.conftest import end_pool
 
 pytestmark = pytest.mark.ray
@@ -147,3 +148,53 @@ def _is_of(name: str, catalog) -> bool:
     from pkray.service.ray.pool import pool_of
 
     return name.startswith(pool_of(catalog.warehouse, catalog.storage_options))
+
+
+@pytest.fixture
+def functions(catalog):
+    """Functions that end their process, or never, where they see 77."""
+
+    @udf("INT")
+    def crash(values):
+        if 77 in values.to_pylist():
+            os._exit(3)
+        return values
+
+    @udf("INT")
+    def hang(values):
+        while 77 in values.to_pylist():
+            time.sleep(0.1)
+        return values
+
+    catalog.register_function("crash", crash)
+    catalog.register_function("hang", hang)
+
+
+@pytest.mark.slow
+def test_a_function_that_ends_its_process_ends_its_query_alone(catalog, queries, change, functions):
+    crashing = catalog.sql("SELECT k, crash(v) AS v FROM t").materialize("default.crashing")
+    crashing.wait(change({1: 1}), timeout=LONGEST)
+    alone = crashing.status()["process"]
+    others = {query.status()["process"] for query in queries}
+    assert alone not in others
+    newest = change({1: 77})
+    with pytest.raises(pkray.errors.QueryFailedError, match="died 3 times"):
+        crashing.wait(newest, timeout=3 * LONGEST)
+    all_read(queries, newest)
+    assert {query.status()["process"] for query in queries} == others
+    crashing.drop()
+
+
+@pytest.mark.slow
+def test_a_function_that_never_returns_holds_up_its_query_alone(
+    catalog, queries, change, functions
+):
+    hanging = catalog.sql("SELECT k, hang(v) AS v FROM t").materialize("default.hanging")
+    hanging.wait(change({1: 1}), timeout=LONGEST)
+    newest = change({1: 77})
+    all_read(queries, newest)
+    with pytest.raises(pkray.errors.ServiceUnavailableError, match="not reached"):
+        hanging.wait(newest, timeout=1)
+    hanging.stop(timeout=1)
+    assert hanging.status()["state"] == "stopped"
+    hanging.drop()

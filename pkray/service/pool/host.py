@@ -101,6 +101,11 @@ class HostedPart:
         """The owner, if it is one and was made."""
         return self._made if isinstance(self._made, BucketOwner) else None
 
+    @property
+    def work(self) -> Work | None:
+        """The work, if it is some and was made."""
+        return self._made if isinstance(self._made, Work) else None
+
     def holds_nothing(self) -> bool:
         """Whether it was long not called, and nothing is lost if it is closed."""
         owner = self.owner
@@ -117,12 +122,13 @@ class HostedPart:
 
     def is_fenced(self) -> bool:
         """Whether it is work that another process took from this one."""
-        return isinstance(self._made, Work) and self._made.is_fenced
+        work = self.work
+        return work is not None and work.is_fenced
 
     def has_ended(self) -> bool:
         """Whether it is work that does nothing any more, and that nobody asks for."""
-        work = self._made
-        if not isinstance(work, Work) or self._calls:
+        work = self.work
+        if work is None or self._calls:
             return False
         return self._clock() - self._used >= _ENDED_SECONDS and not work.is_running
 
@@ -216,7 +222,7 @@ class PartHost:
         """
         held = self._find(part, number)
         with held.called(method):
-            answer = method.of(held.target)(*args, **(kwargs or {}))
+            answer = method.of(self._target(held))(*args, **(kwargs or {}))
         self.check(held)
         return answer
 
@@ -246,6 +252,11 @@ class PartHost:
         """Return the owners that are open, by the numbers of their parts."""
         parts = list(self._parts.values())
         return {each.number: each.owner for each in parts if each.owner is not None}
+
+    def work(self) -> dict[int, Work]:
+        """Return the work that is open, by the numbers of its parts."""
+        made = {each.number: each.work for each in list(self._parts.values())}
+        return {number: work for number, work in made.items() if work is not None}
 
     def has(self, part: Part) -> bool:
         return part in self._parts
@@ -325,18 +336,30 @@ class PartHost:
                 self._keeper.open.once(held.table)
 
     def _open_work(self, part: Part, number: int) -> None:
-        """Open work that is this worker's. What fails may be tried again, or is given up."""
-        with suppress(ServiceUnavailableError):  # it is due again in a second
-            held = self._claim(part, number)
-            try:
-                _ = held.target
-            except (ServiceError, StorageError, OSError) as error:
-                _log.warning("%s is not opened yet: %s", part.table, error)
-                self._forget(held)
-            except Exception as error:
-                _log.warning("%s is given up: %s", part.table, error)
-                self._forget(held)
-                self._keeper.release.once(part.table)
+        """Open work that is this worker's; what fails is due again in a second, or given up."""
+        with suppress(ServiceUnavailableError):
+            self._target(self._claim(part, number))
+
+    def _target(self, held: HostedPart) -> Any:
+        """Make what answers the calls of a part. Work that cannot be begun is given up.
+
+        Raises:
+            ServiceUnavailableError: of work: it is begun later, or not at all.
+        """
+        if not isinstance(held.table, HostedWork):
+            return held.target
+        name = held.table.name
+        try:
+            return held.target
+        except (ServiceError, StorageError, OSError) as error:
+            _log.warning("%s is begun later: %s", name, error)
+            self._forget(held)
+            raise ServiceUnavailableError(f"{name} is begun later: {error}") from error
+        except Exception as error:
+            _log.warning("%s is given up: %s", name, error)
+            self._forget(held)
+            self._keeper.release.once(name)
+            raise ServiceUnavailableError(f"{name} has ended: {error}") from error
 
     def _drop(self, held: HostedPart) -> None:
         """Answer no more calls of a part, at once; it is closed on a thread of its own."""

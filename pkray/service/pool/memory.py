@@ -1,4 +1,4 @@
-"""The memory of a worker, shared by the owners that it hosts."""
+"""The memory of a worker, shared by the owners and the work that it hosts."""
 
 from __future__ import annotations
 
@@ -23,11 +23,13 @@ class WorkerMemory:
     """Bounds what all owners of a worker hold of rows. Thread-safe.
 
     An owner may take what others leave, and `_LEAST` in any case. Rows that are kept for
-    compactions leave half of it to those that are not committed.
+    compactions leave half of it to those that are not committed. Work has half of it: each an equal
+    share, and what others leave of theirs.
 
     Args:
         limit: bytes.
         owners: those that use it now, by their numbers.
+        work: as owners.
         clock: seconds.
     """
 
@@ -36,9 +38,11 @@ class WorkerMemory:
         limit: int,
         owners: Callable[[], Mapping[int, Uses]],
         clock: Callable[[], float] = time.monotonic,
+        work: Callable[[], Mapping[int, Uses]] = dict,
     ) -> None:
         self._limit = limit
         self._owners = owners
+        self._work = work
         self._clock = clock
         self._counted: tuple[float, dict[int, int]] = (-_COUNTED_SECONDS, {})
 
@@ -50,6 +54,15 @@ class WorkerMemory:
         """Say what an owner may use of so many bytes, as others use the rest."""
         return limit - sum(used for each, used in self._used().items() if each != number)
 
+    def for_work(self, wanted: int, number: int) -> int:
+        """Say what work may use of the bytes that it would use."""
+        used = {each: work.memory_bytes for each, work in self._work().items()}
+        used[number] = 0
+        half = self._limit // 2
+        equal = half // len(used)
+        left = half - sum(min(each, equal) for each in used.values())
+        return min(wanted, max(_LEAST, left))
+
     @property
     def limit(self) -> int:
         return self._limit
@@ -58,7 +71,8 @@ class WorkerMemory:
         at, used = self._counted
         now = self._clock()
         if now - at >= _COUNTED_SECONDS:
-            used = {number: owner.memory_bytes for number, owner in self._owners().items()}
+            users = {**self._owners(), **self._work()}
+            used = {number: each.memory_bytes for number, each in users.items()}
             self._counted = now, used
         return used
 

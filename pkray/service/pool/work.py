@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pkray.service.hosted import Hosted
+from pkray.service.hosted import Hosted, Room
 
 FENCED = "fenced"
 """The state of work that has found another process at it, and ended."""
@@ -20,6 +20,18 @@ class Work:
 
     def __init__(self, make: Callable[..., Any], *arguments: Any) -> None:
         self._made: Hosted = make(*arguments)
+
+    def divide(self, bound: Callable[[int], int]) -> None:
+        """Have it take no more memory than this allows, of what it would take."""
+        room = getattr(self._made, "room", None)
+        if isinstance(room, Room):
+            room.bound = bound
+
+    @property
+    def memory_bytes(self) -> int:
+        """How much of its memory it says that it uses."""
+        room = getattr(self._made, "room", None)
+        return room.used if isinstance(room, Room) else 0
 
     @property
     def is_running(self) -> bool:

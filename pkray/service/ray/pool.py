@@ -318,7 +318,8 @@ class _Worker:
         self._pool = Pool(pool)
         self._threads = ThreadPoolExecutor(_COMPACTIONS, "pkray-compaction")
         self._host = PartHost(number, process, self._pool.keeper, self._make, lambda: os._exit(1))
-        self._memory = WorkerMemory(pool.worker_memory or _memory_of_node(), self._host.owners)
+        limit = pool.worker_memory or _memory_of_node()
+        self._memory = WorkerMemory(limit, self._host.owners, work=self._host.work)
         self._calls: dict[Part, _PartCalls] = {}
         Job(self._host.beat).start()
         self._host.start()
@@ -383,7 +384,9 @@ class _Worker:
         table, index = held.table, held.part.index
         if isinstance(table, HostedWork):
             make, arguments = cloudpickle.loads(table.payload)
-            return Work(make, *arguments)
+            work = Work(make, *arguments)
+            work.divide(lambda wanted: self._memory.for_work(wanted, held.number))
+            return work
         Served(table.location, dedicated=False).check()
         if index == COORDINATOR:
             return self._coordinator(held, table)

@@ -12,7 +12,7 @@ from pkray.errors import ServiceUnavailableError
 from pkray.relational.continuous.exchange.mailbox import Letter
 from pkray.relational.continuous.exchange.peers import Send
 from pkray.relational.continuous.parallel.team import START_SECONDS, Member, OpenShare, Team
-from pkray.service.hosted import Caller, Hosted, Hosting
+from pkray.service.hosted import Caller, Hosted, Hosting, Room
 
 _START_SECONDS = START_SECONDS * 0.9
 """For how long a process that may be loading its modules may be silent: before it is given up."""
@@ -24,9 +24,11 @@ class HostedMember:
     Args:
         open_share: opens what it computes with.
         send: reaches the other workers.
+        room: what its states may take.
     """
 
-    def __init__(self, open_share: OpenShare, send: Send) -> None:
+    def __init__(self, open_share: OpenShare, send: Send, room: Room) -> None:
+        self.room = room
         self._member = Member(open_share, send)
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
@@ -153,9 +155,11 @@ class HostedQuery:
     Args:
         worker: runs the query.
         teams: to which the other workers send.
+        room: what its states may take.
     """
 
-    def __init__(self, worker: Hosted, teams: HostedTeams) -> None:
+    def __init__(self, worker: Hosted, teams: HostedTeams, room: Room) -> None:
+        self.room = room
         self._worker = worker
         self._teams = teams
 

@@ -32,12 +32,15 @@ def stop(query: Watched, timeout: float = 60.0, known: StoredQuery | None = None
     if worker is None:
         _await_silence(query, timeout)
     else:
-        if not worker.stop(timeout):
+        if worker.stop(timeout):
+            query.running.forget(current)
+        elif query.running.cut_off(current):
+            current.store.note_status(current.definition, Watched(current).at_rest())
+        else:
             raise ServiceUnavailableError(
                 f"query {query.name} is in an epoch that has not ended in {timeout} s: it stops "
                 "after it"
             )
-        query.running.forget(current)
 
 
 def _await_silence(query: Watched, timeout: float) -> None:

@@ -12,7 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from pkray.errors import QueryFailedError, QueryFencedError
+from msgspec import structs
+
+from pkray.clock import now_millis
+from pkray.errors import PkrayError, QueryFailedError, QueryFencedError, ServiceUnavailableError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.parallel.hosted_team import (
@@ -23,13 +26,19 @@ from pkray.relational.continuous.parallel.hosted_team import (
     member_name,
 )
 from pkray.relational.continuous.parallel.share import Assignment, Share
+from pkray.relational.continuous.queries.definitions.failure_hooks import tell
+from pkray.relational.continuous.queries.definitions.query_store import Failure
 from pkray.relational.continuous.queries.opening import MOST_WORKERS, open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.workers.turns import TURNS
 from pkray.relational.functions.user_functions import UserFunction
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.nodes import Node
-from pkray.service.hosted import Hosted, Hosting, Reserved
+from pkray.service.hosted import Hosted, Hosting, Reserved, Room
 from pkray.service.runtimes import open_runtime
+
+_MOST_STARTS = 3
+"""Processes that an epoch may end; the next one does not begin it."""
 
 
 def host_name(query: StoredQuery) -> str:
@@ -60,12 +69,17 @@ def end_hosted(query: StoredQuery) -> None:
         runtime.end(name)
 
 
-def host(query: StoredQuery) -> None:
-    """Have the cluster run a query."""
+def host(query: StoredQuery, is_apart: bool = False) -> None:
+    """Have the cluster run a query.
+
+    Args:
+        is_apart: in processes of its own, whatever its options say.
+    """
     catalog, runtime, name = query.catalog, query.catalog.runtime, host_name(query)
     assert isinstance(runtime, Hosting)
-    end_hosted(query)  # work that has ended
-    is_apart = runs_apart(query)
+    if not is_apart:
+        end_hosted(query)  # work that has ended
+    is_apart = is_apart or runs_apart(query)
     origin = Origin(
         catalog.warehouse,
         dict(catalog.storage_options),
@@ -85,11 +99,11 @@ def runs_apart(query: StoredQuery) -> bool:
         options.memory is not None
         or options.cpus is not None
         or any(each.schema.core.service_dedicated for each in query.results().values())
-        or _calls_functions(query)
+        or calls_functions(query)
     )
 
 
-def _calls_functions(query: StoredQuery) -> bool:
+def calls_functions(query: StoredQuery) -> bool:
     """Whether a query calls functions of users, which may do what they like with their process."""
     functions = bool(query.catalog.session.functions)
     return functions and any(map(_holds_function, query.roots))
@@ -144,6 +158,12 @@ def hosted_worker(origin: Origin) -> HostedQuery:
     """
     query = origin.open()
     hosting, name = _hosting_of(query, origin), host_name(query)
+    if _has_died_often(query):
+        if origin.is_apart:
+            _note_death(query)
+        else:  # what it does to its process is to be no matter of others
+            host(query, is_apart=True)
+            raise QueryFencedError(f"query {query.name} goes on in a process of its own")
     failure = query.store.failure(query.definition)
     if failure is not None:
         raise QueryFailedError(f"query {query.name} stopped: {failure.message}", query=query.name)
@@ -156,12 +176,14 @@ def hosted_worker(origin: Origin) -> HostedQuery:
 
     teams = HostedTeams(hosting, name, start)
     first_workers = min(hosting.processors, MOST_WORKERS) if origin.is_apart else 1
-    return HostedQuery(open_worker(query, None, teams.open, first_workers), teams)
+    room = Room()
+    worker = open_worker(query, None, teams.open, first_workers, TURNS, room)
+    return HostedQuery(worker, teams, room)
 
 
 def hosted_member(origin: Origin) -> HostedMember:
     """Open a worker of a query that is not the first where the cluster hosts it."""
-    query = origin.open()
+    query, room = origin.open(), Room()
 
     def open_share(assigned: Assignment, peers: Peers) -> Share:
         now = query.store.read(query.name)
@@ -169,9 +191,39 @@ def hosted_member(origin: Origin) -> HostedMember:
             raise QueryFencedError(
                 f"query {query.name} goes on as another incarnation", query=query.name
             )
-        return query.changed(now).shares().open(assigned, peers)
+        return query.changed(now).shares(room).open(assigned, peers)
 
-    return HostedMember(open_share, Post(_hosting_of(query, origin), host_name(query)).send)
+    post = Post(_hosting_of(query, origin), host_name(query))
+    return HostedMember(open_share, post.send, room)
+
+
+def _has_died_often(query: StoredQuery) -> bool:
+    """Whether processes have died in an epoch of a query, one after another; note one more."""
+    log, store, definition = query.log(), query.store, query.definition
+    try:
+        newest = log.newest_checkpoint()
+        begun = log.epochs_from(newest.epoch + 1 if newest is not None else 0)
+        said = store.status(definition)
+    except PkrayError:
+        return False  # its run says what is wrong
+    if not begun or (said is not None and said[1].get("epoch", -1) >= begun[-1].number):
+        return False
+    return store.count_start(definition, begun[-1].number) > _MOST_STARTS
+
+
+def _note_death(query: StoredQuery) -> None:
+    """Note that a query has failed, as its processes die in an epoch."""
+    store, definition = query.store, query.definition
+    said = store.status(definition)
+    failure = Failure(
+        f"its process has died {_MOST_STARTS} times in one epoch, as by a crash in a function of a "
+        "user, or as its memory did not suffice",
+        ServiceUnavailableError.__name__,
+        0 if said is None else said[1]["epoch"] + 1,
+        now_millis(),
+    )
+    told = tell(query.name, failure, None, query.options.failure_url)
+    store.note_failure(definition, structs.replace(failure, told=told))
 
 
 def _hosting_of(query: StoredQuery, origin: Origin) -> Hosting:

@@ -20,10 +20,12 @@ from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.life import check_life
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.workers.shares import QueryShares
+from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.upgrading import Upgrading
 from pkray.relational.plan.nodes import Sink
+from pkray.service.hosted import Room
 
 MOST_WORKERS = 4
 """Workers that a query begins with at most: what they exchange grows with the square of it."""
@@ -62,12 +64,16 @@ def open_worker(
     clock: Callable[[], int] | None,
     open_team: OpenTeam | None = None,
     first_workers: int = 1,
+    turns: Turns | None = None,
+    room: Room | None = None,
 ) -> QueryWorker:
     """Run a query in a thread of this process.
 
     Args:
         open_team: makes the workers but the first; default threads of this process.
         first_workers: with which it begins, where nobody says how many there are to be.
+        turns: as of `QueryWorker`.
+        room: as of `QueryShares`.
     """
     store, definition, options = query.store, query.definition, query.options
     settings = settings_of(query, clock)
@@ -97,7 +103,7 @@ def open_worker(
         store.check_current(definition)
         upgrades.begin()
         now = query.changed(store.check_current(definition))
-        return open_run(now, outlets_of, settings, open_team)
+        return open_run(now, outlets_of, settings, open_team, room)
 
     return QueryWorker(
         query.name,
@@ -107,6 +113,7 @@ def open_worker(
         looked,
         upgrades,
         check_current=store.check_of(definition),
+        turns=turns,
     )
 
 
@@ -115,17 +122,18 @@ def open_run(
     open_outlets: OpenOutlets,
     settings: RunSettings,
     open_team: OpenTeam | None = None,
+    room: Room | None = None,
 ) -> Run:
     """Open a run of a query on its newest checkpoint.
 
     Args:
-        open_team: as of `open_worker`.
+        open_team, room: as of `open_worker`.
 
     Raises:
         QueryDivergedError: what it wrote down, its results and its sources do not belong together.
         QueryFencedError: it was begun anew meanwhile, or another run took over.
     """
-    log, shares = query.log(), query.shares()
+    log, shares = query.log(), query.shares(room)
     log.look()
     try:
         return _open_run(query, open_outlets, settings, open_team, log, shares)

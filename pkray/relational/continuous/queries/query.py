@@ -153,6 +153,9 @@ class Query:
     def stop(self, timeout: float = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.
 
+        One that calls Python functions on a cluster is ended in the middle of an epoch that takes
+        longer, as the function may never return; its next run does that epoch again.
+
         Raises:
             ServiceUnavailableError: the epoch takes longer.
         """

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pkray.relational.continuous.queries.hosting import end_hosted, host, hosted, is_hosted
+from pkray.relational.continuous.queries.hosting import (
+    calls_functions,
+    end_hosted,
+    host,
+    hosted,
+    is_hosted,
+)
 from pkray.relational.continuous.queries.opening import open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
@@ -44,6 +50,17 @@ class RunningQueries:
         """Let go of a query whose work has ended, with its processes."""
         self._workers.pop(query.key, None)
         end_hosted(query)
+
+    def cut_off(self, query: StoredQuery) -> bool:
+        """End a query in the middle of an epoch, which its next run does again.
+
+        Returns:
+            false where that would be no matter of its own process alone.
+        """
+        is_alone = self.here(query) is None and calls_functions(query)
+        if is_alone:
+            end_hosted(query)
+        return is_alone
 
     def is_fed(self, query: StoredQuery) -> bool:
         """Whether something of this process feeds a query."""

@@ -152,6 +152,7 @@ def start(
         query.current().check_life()
     store.want(definition, running=True)
     store.note_failure(definition, None)
+    store.forget_starts(definition)
     if feeds:
         _feed(query, running)
     running.start(query, clock)

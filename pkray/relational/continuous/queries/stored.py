@@ -34,6 +34,7 @@ from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.streamed import StreamedSource, stored_streams
 from pkray.relational.sources.table import TableSource
+from pkray.service.hosted import Room
 from pkray.storage.object_store import ObjectStore
 from pkray.table.table import Table
 
@@ -210,9 +211,13 @@ class StoredQuery:
             return None
         return Backfill(self.folder, roots, self.definition.begun)
 
-    def shares(self) -> QueryShares:
-        """Give what opens the shares of its workers."""
-        return QueryShares(self.folder, self.definition, self.roots, self.backfill())
+    def shares(self, room: Room | None = None) -> QueryShares:
+        """Give what opens the shares of its workers.
+
+        Args:
+            room: as of `QueryShares`.
+        """
+        return QueryShares(self.folder, self.definition, self.roots, self.backfill(), room)
 
     def check_life(self) -> None:
         """Check that what is kept of it and its results belong together, as it goes on.

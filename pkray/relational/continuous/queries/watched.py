@@ -153,6 +153,8 @@ class Watched:
         Raises:
             QueryFailedError, QueryFencedError, ServiceUnavailableError: it has, and how.
         """
+        if status["state"] == "stopped":  # its process may have ended without a word
+            status = self.progress()
         self._raise_failure(status)
         if status["state"] == "fenced":
             self.stored.store.check_current(self.stored.definition)

@@ -11,6 +11,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.relational.continuous.state.state import State, StateSpec, stored_rows
+from pkray.service.hosted import Room
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
@@ -28,15 +29,21 @@ class States:
         store: the folder that has them; None: one on the local disk, which ends with them.
         memory: bytes of rows that all states together hold in memory.
         generation: names the folders of new states, so that those of different plans lie apart.
+        room: bounds the memory further, and is told how much is used; None: nothing does.
     """
 
     def __init__(
-        self, store: ObjectStore | None = None, memory: int = 256 << 20, generation: str = ""
+        self,
+        store: ObjectStore | None = None,
+        memory: int = 256 << 20,
+        generation: str = "",
+        room: Room | None = None,
     ) -> None:
         self._folder = OwnedDirectory(f"{default_local_directory()}/queries")
         self._local = str(self._folder.path)
         self._store = store or open_store(f"{self._local}/state")
-        self._memory = memory
+        self._most = memory
+        self._room = room or Room()
         self._lookups = LookupStore(
             f"{self._local}/lookup",
             CopyLimits(_DISK, _MEMORY, _RETENTION),
@@ -48,6 +55,10 @@ class States:
         self._worker = 0
         self.opened: dict[str, State] = {}
         self.folders: dict[str, str] = {}
+
+    @property
+    def _memory(self) -> int:
+        return self._room.bound(self._most)
 
     def begin(
         self, files: Files, folders: Mapping[str, str] | None = None, worker: int = 0
@@ -100,14 +111,16 @@ class States:
 
         Half of that is for rows that are in files too, and are kept to be found faster.
         """
-        half = self._memory // 2
+        memory = self._memory
+        half = memory // 2
         cached = sorted(self.opened.values(), key=lambda state: state.cache_bytes)
         while cached and self._cached_bytes() > half:
             others = sum(state.cache_bytes for state in cached[:-1])
             cached.pop().shrink_cache(max(half - others, 0))
         held = sorted(self.opened.values(), key=lambda state: state.unwritten_bytes)
-        while held and sum(state.unwritten_bytes for state in held) > self._memory - half:
+        while held and sum(state.unwritten_bytes for state in held) > memory - half:
             held.pop().flush()
+        self._room.used = sum(state.memory_bytes for state in self.opened.values())
 
     def _cached_bytes(self) -> int:
         return sum(state.cache_bytes for state in self.opened.values())
@@ -121,6 +134,7 @@ class States:
 
     def close(self) -> None:
         """Forget what no checkpoint has."""
+        self._room.used = 0
         for state in self.opened.values():
             state.close()
         self._lookups.close()

@@ -54,3 +54,24 @@ def test_a_count_is_good_for_a_moment():
     assert share.for_rows(256 * MB) == 100 * MB
     now[0] += 1
     assert share.for_rows(256 * MB) == 40 * MB
+
+
+def test_work_has_half_of_it_in_equal_shares_and_what_others_leave_of_theirs():
+    work = {number: Owner() for number in range(4)}
+    now = iter(range(10_000))
+    memory = WorkerMemory(400 * MB, dict, lambda: next(now), lambda: work)
+    assert memory.for_work(256 * MB, 0) == 200 * MB
+    for each in work.values():
+        each.memory_bytes = 150 * MB
+    assert memory.for_work(256 * MB, 0) == 50 * MB
+    work[1].memory_bytes = work[2].memory_bytes = 10 * MB
+    assert memory.for_work(256 * MB, 0) == 130 * MB
+    assert memory.for_work(20 * MB, 0) == 20 * MB
+
+
+def test_owners_may_use_what_work_leaves():
+    work = {7: Owner()}
+    now = iter(range(10_000))
+    memory = WorkerMemory(100 * MB, dict, lambda: next(now), lambda: work)
+    work[7].memory_bytes = 40 * MB
+    assert memory.share(0).for_rows(256 * MB) == 60 * MB

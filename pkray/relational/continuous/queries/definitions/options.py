@@ -40,7 +40,8 @@ class QueryOptions:
         on_error: ``stop``, or ``skip`` rows that cannot be computed, which are kept aside.
         failure_url: where JSON is posted when the query fails.
         backfill: which engine reads what the tables hold when it begins, ``local`` or ``spark``.
-        parallelism: workers that share the work; None: as many as before, or as the place says.
+        parallelism: workers that share the work; None: as many as before, or as the place says: one
+            beside others, one a processor, four at most, in processes of its own.
         memory: bytes that all workers take; None: not said.
         cpus: processors that are reserved for all workers; None: none.
         clock: processing time in epoch milliseconds; None: that of the machine.

@@ -38,6 +38,7 @@ _WANTED = "wanted"
 """With the incarnation in its name: who drops an earlier one may be late."""
 _FAILURE = "failure.json"
 _STATUS = "status.json"
+_STARTS = "starts.json"
 _ADOPTED = "adopted.json"
 _RESTORING = "restoring.json"
 UPGRADE = "upgrade.json"
@@ -190,6 +191,12 @@ class Failure(msgspec.Struct, frozen=True):
 
 class _Wanted(msgspec.Struct, frozen=True):
     running: bool
+    incarnation: str = ""
+
+
+class _Starts(msgspec.Struct, frozen=True):
+    epoch: int
+    count: int
     incarnation: str = ""
 
 
@@ -467,6 +474,20 @@ class QueryStore:
         if found is None or found.get("incarnation", "") not in ("", definition.incarnation):
             return None
         return int(found["time"]), dict(found["status"])
+
+    def count_start(self, definition: Definition, epoch: int) -> int:
+        """Count how often processes have begun while this epoch was not ended; note one more."""
+        folder = self.folder(definition)
+        found: _Starts | None = _read(folder, _STARTS, _Starts)
+        key = (epoch, definition.incarnation)
+        count = found.count if found and (found.epoch, found.incarnation) == key else 0
+        starts = _Starts(epoch, count + 1, definition.incarnation)
+        folder.write(_STARTS, seal_json(msgspec.json.encode(starts)))
+        return count + 1
+
+    def forget_starts(self, definition: Definition) -> None:
+        """Begin to count anew, as somebody resumes the query."""
+        self.folder(definition).delete(_STARTS)
 
     def upgraded(self, definition: Definition) -> list[dict[str, Any]]:
         """List the plans of an upgrade that has not ended: both read their tables again."""

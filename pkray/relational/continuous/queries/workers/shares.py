@@ -14,6 +14,7 @@ from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.continuous.state.states import States
 from pkray.relational.plan.nodes import Node
+from pkray.service.hosted import Room
 from pkray.storage.object_store import ObjectStore
 
 ROWS_BYTES = 256 << 20
@@ -29,12 +30,14 @@ class QueryShares:
         definition: of the query.
         roots: its plan.
         backfill: what another engine brings for the first epoch; None: nothing.
+        room: bounds the memory for rows, where a host divides it; None: nothing does.
     """
 
     folder: ObjectStore
     definition: Definition
     roots: Sequence[Node]
     backfill: Backfill | None = None
+    room: Room | None = None
 
     @property
     def plan(self) -> RunnablePlan:
@@ -58,7 +61,8 @@ class QueryShares:
         """
         memory = QueryOptions(**self.definition.options).memory
         rows = ROWS_BYTES if memory is None else memory // 2 // workers
-        return States(self.folder.child("state"), rows, generation=self.definition.generation)
+        folder, generation = self.folder.child("state"), self.definition.generation
+        return States(folder, rows, generation, self.room)
 
     def open(self, assigned: Assignment, peers: Peers) -> Share:
         """Open the share that a worker is assigned; for `Member`."""

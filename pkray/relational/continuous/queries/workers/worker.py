@@ -25,6 +25,7 @@ from pkray.errors import (
 )
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
+from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.run import Run
 
 _log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ class QueryWorker:
         on_look: told the status every second, and says whether people want the query to go on.
         upgrades: let other plans take over; None: there are none.
         check_current: raises a `QueryFencedError` where the query was dropped or begun anew.
+        turns: of the epochs of all queries of this process; None: its epochs wait for none.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class QueryWorker:
         on_look: Callable[[dict[str, Any]], bool] = lambda _: True,
         upgrades: Upgrades | None = None,
         check_current: Callable[[], None] = lambda: None,
+        turns: Turns | None = None,
     ) -> None:
         self.name = name
         self._open_run = open_run
@@ -86,6 +89,7 @@ class QueryWorker:
         self._on_look = on_look
         self._upgrades = upgrades
         self._check_current = check_current
+        self._turns = turns or Turns()
         self._ended_by: PkrayError | None = None
         self._looked = 0.0
         self._run: Run | None = None
@@ -160,8 +164,9 @@ class QueryWorker:
 
     def _work(self) -> None:
         try:
-            while (pause := self._runs_again()) is not None:
-                self._stopping.wait(pause)
+            with self._turns.joined():
+                while (pause := self._runs_again()) is not None:
+                    self._stopping.wait(pause)
         finally:
             upgrades, self._upgrades = self._upgrades, None
             if upgrades is not None:
@@ -177,7 +182,8 @@ class QueryWorker:
         """
         run: Run | None = None
         try:
-            run = self._run = self._open_run()
+            with self._turns.taken():
+                run = self._run = self._open_run()
             self._show(run, "running")
             if self._loop(run):
                 return 0.0
@@ -239,7 +245,9 @@ class QueryWorker:
                 return True
             begun = time.monotonic()
             is_filling = self._trigger.ends and run.is_filling
-            if run.step():
+            with self._turns.taken():
+                has_moved = run.step()
+            if has_moved:
                 self._tries = 0
                 run.checkpoint_if_due()
                 self._show(run, "running")
@@ -247,7 +255,8 @@ class QueryWorker:
             elif run.is_ended or (self._trigger.ends and not is_filling):
                 break
             else:
-                self._wait(run, max(POLL_SECONDS, self._trigger.interval), begun)
+                pause = max(POLL_SECONDS, self._turns.poll_seconds, self._trigger.interval)
+                self._wait(run, pause, begun)
         return False
 
     def _keep(self, run: Run) -> None:
