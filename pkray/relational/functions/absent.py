@@ -25,7 +25,11 @@ _REASONS = (
         r"(try_)?validate_utf8|(is|make)_valid_utf8",
         "text is valid UTF-8 here: bytes that are none are refused where they become text",
     ),
-    (r"current_watermark", "late rows are kept beside the result, in its table $late"),
+    (
+        r"current_watermark",
+        "how far it is when a row comes differs when rows are replayed: late ones are kept beside "
+        "the result, in its table $late",
+    ),
     (r"st_\w+", "there is no type of places on Earth: keep them as BYTES, or use Spark"),
     (
         r"xpath\w*|(from|to|schema_of)_xml",

@@ -19,6 +19,7 @@ from pkray.relational.functions.casts.assignment import assigned
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
 from pkray.relational.sql import syntax
+from pkray.relational.sql.expressions.casts import ASSIGNMENT
 from pkray.relational.sql.places import nearest
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.sql.syntax import aliased, column, identifier, star
@@ -337,7 +338,9 @@ def _check_replaces(table: Table, word: str) -> None:
 
 
 def _cast(value: exp.Expr, kind: DataType) -> exp.Expr:
-    return exp.Cast(this=value.copy(), to=syntax.type_syntax(kind))
+    made = exp.Cast(this=value.copy(), to=syntax.type_syntax(kind))
+    made.meta[ASSIGNMENT] = True
+    return made
 
 
 def _case(tests: Sequence[exp.Expr], values: Sequence[exp.Expr]) -> exp.Expr:

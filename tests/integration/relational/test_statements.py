@@ -116,6 +116,13 @@ def test_columns_that_an_insert_does_not_name_are_null(catalog, t):
         ("INSERT INTO nope VALUES (1)", TableNotFoundError, "default.nope"),
         ("UPDATE t SET id = 4", QueryError, "part of the key"),
         ("UPDATE t SET z = 4", QueryError, "no column 'z'"),
+        ("UPDATE t SET n = INTERVAL '3' DAY", QueryError, r"is an INTERVAL.*DECIMAL.*write CAST"),
+        (
+            "MERGE INTO t USING (SELECT 1 AS id, DATE '2024-01-05' - DATE '2024-01-01' AS d) s "
+            "ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.d",
+            QueryError,
+            r"s\.d is an INTERVAL",
+        ),
         ("DELETE FROM t WHERE z = 4", QueryError, "no column z"),
         ("USE nowhere", DatabaseNotFoundError, "nowhere"),
         ("SET table.exec.state.tl = 1", OptionError, "table.exec.state.ttl"),

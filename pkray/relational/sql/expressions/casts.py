@@ -16,6 +16,9 @@ from pkray.relational.sql.expressions.intervals import Interval, fields_of
 from pkray.relational.sql.expressions.operators import binary
 from pkray.relational.sql.expressions.types import type_of
 
+ASSIGNMENT = "assignment"
+"""Key of a cast's `meta`: nobody wrote it, a column is given the value."""
+
 _EXAMPLES = {
     "DATE": "DATE '2024-02-29'",
     "TIME": "TIME '12:30:00'",
@@ -56,6 +59,11 @@ def _cast(binder: BaseBinder, node: exp.Expr) -> Expression:
         raise UnsupportedError(f"a cast to {excerpt(to)} is not supported")
     target = type_of(to, binder.dialect)
     span = binder.operand(node.this)
+    if isinstance(span, Interval) and node.meta.get(ASSIGNMENT):
+        raise QueryError(
+            f"{excerpt(node.this)} is an INTERVAL: a column of {target} does not take it; write "
+            f"CAST({excerpt(node.this)} AS {target})"
+        )
     value = (
         interval_values.cast_to(span, target, binder.dialect)
         if isinstance(span, Interval)

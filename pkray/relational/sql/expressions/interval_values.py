@@ -107,8 +107,10 @@ def extracted(field: str, span: Interval, dialect: Dialect) -> Expression:
     """
     name = field.upper().removesuffix("S")
     known: Sequence[str] = YEAR_MONTH if span.is_months else DAY_SECOND if span.fields else ()
-    if name not in known:
-        said = ", ".join(known) or "none, as it may have months and days"
+    ends = span.fields or ()
+    has = known[known.index(ends[0]) : known.index(ends[-1]) + 1] if ends else ()
+    if name not in has:
+        said = ", ".join(has) or "none, as it may have months and days"
         raise QueryError(f"there is no {field} in this INTERVAL: its fields are {said}")
     if name == known[0]:
         return coercion.cast_to(_call("div", span.length, _size(span, name)), INT)
