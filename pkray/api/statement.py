@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from pkray import relational
 from pkray.api.relation import of_query
+from pkray.arguments.facade import checked_class
 from pkray.errors import QueryError
 from pkray.relational import running
 from pkray.relational.api import printing
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pkray.relational.catalog import Catalog
 
 
+@checked_class
 class Statement:
     """An INSERT, or a statement set; nothing runs before it is told to.
 

@@ -59,7 +59,7 @@ class Compiled:
             )
         return start_query(
             self.session.catalog,
-            name or "+".join(sink.table for sink in sinks),
+            "+".join(sink.table for sink in sinks) if name is None else name,
             self.document,
             self.roots,
             self.before,

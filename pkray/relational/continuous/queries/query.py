@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from msgspec import structs
 
+from pkray.arguments.facade import Seconds, SnapshotId, checked_class
 from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
 from pkray.relational.catalog import Catalog
@@ -44,6 +45,7 @@ from pkray.relational.settings import checked_setting
 from pkray.shown import html_values
 
 
+@checked_class
 class Query:
     """A continuous query, as what makes and runs it holds it; users hold ``pkray.api.query.Query``.
 
@@ -91,7 +93,7 @@ class Query:
         """
         return self._watched.status()
 
-    def wait(self, snapshots: Mapping[str, int], timeout: float = 60.0) -> int | None:
+    def wait(self, snapshots: Mapping[str, SnapshotId], timeout: Seconds = 60.0) -> int | None:
         """Wait until changes of the sources are in the result.
 
         Args:
@@ -110,7 +112,7 @@ class Query:
         """
         return self._watched.wait(snapshots, timeout)
 
-    def wait_ended(self, timeout: float = 60.0) -> None:
+    def wait_ended(self, timeout: Seconds = 60.0) -> None:
         """Wait until it has ended by itself: ``available_now``, or sources that are finished.
 
         Raises:
@@ -123,7 +125,7 @@ class Query:
     def verify(
         self,
         snapshot: int | None = None,
-        engine: str | None = None,
+        engine: Literal["local", "spark"] | None = None,
         table: str | None = None,
     ) -> VerifyReport:
         """Compare the result with the bounded run over the inputs that the query has read.
@@ -150,7 +152,7 @@ class Query:
         """
         return verify_query(self._watched, snapshot, engine, table)
 
-    def stop(self, timeout: float = 60.0) -> None:
+    def stop(self, timeout: Seconds = 60.0) -> None:
         """End it after the epoch that runs; its state and its place stay.
 
         One that calls Python functions on a cluster is ended in the middle of an epoch that takes
@@ -206,7 +208,7 @@ class Query:
             placed = query.store.replace(structs.replace(query.definition, options=options))
             self._watched.stored = query.changed(placed)
 
-    def rescale(self, workers: int, timeout: float = 60.0) -> None:
+    def rescale(self, workers: int, timeout: Seconds = 60.0) -> None:
         """Let another number of workers go on with it, after the epoch that runs.
 
         Each takes the rows of its keys out of the states of those before. What fails on the way
@@ -258,7 +260,7 @@ class Query:
         """
         accept(self._watched.stored.site)
 
-    def rollback(self, timeout: float = 3600.0) -> None:
+    def rollback(self, timeout: Seconds = 3600.0) -> None:
         """Go back to the plan before the upgrade; the result follows the sources on.
 
         One that has not taken over yet is dropped.
@@ -297,7 +299,7 @@ class Query:
         running.forget(query)
         query.store.note_status(query.definition, Watched(query.current()).at_rest())
 
-    def savepoint(self, name: str, timeout: float = 60.0) -> None:
+    def savepoint(self, name: str, timeout: Seconds = 60.0) -> None:
         """Keep the state and the results as they are after the epoch that runs, under a name.
 
         What its sources hold since then does not expire as long as the savepoint is there.
