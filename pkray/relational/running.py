@@ -15,14 +15,10 @@ from pkray.relational.local.catalogue import run as run_local
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import (
-    Calc,
-    Filter,
-    IntervalJoin,
-    Join,
     Node,
     Project,
     Scan,
-    TemporalJoin,
+    WatermarkAssign,
 )
 from pkray.relational.sources.table import TableSource
 
@@ -156,14 +152,6 @@ def timed(node: Node, micros: int) -> Node:
     Returns:
         the node itself where they do not.
     """
-    changed: dict[str, Any] = {}
-    if isinstance(node, Filter | Calc | Join | IntervalJoin | TemporalJoin):
-        condition = at_instant(node.condition, micros)
-        if condition is not node.condition:
-            changed["condition"] = condition
-    if isinstance(node, Project):
-        columns = tuple((name, at_instant(value, micros)) for name, value in node.columns)
-        pairs = zip(columns, node.columns, strict=True)
-        if any(new is not old for (_, new), (_, old) in pairs):
-            changed["columns"] = columns
-    return replace(node, **changed) if changed else node
+    if isinstance(node, Scan | WatermarkAssign):
+        return node
+    return node.with_expressions(lambda value: at_instant(value, micros))

@@ -34,7 +34,6 @@ from pkray.relational.functions.function import function
 from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.relational.plan.nodes import (
-    Calc,
     Filter,
     Node,
     Project,
@@ -180,8 +179,4 @@ def asks_anew(values: Sequence[Expression]) -> bool:
 
 def asks_time_or_chance(node: Node) -> bool:
     """Whether a node computes what it would compute otherwise at another time."""
-    if not isinstance(node, Filter | Project):
-        return False
-    values = [value for _, value in node.columns] if isinstance(node, Project) else []
-    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    return asks_anew([*values, *conditions])
+    return isinstance(node, Filter | Project) and asks_anew(node.expressions())

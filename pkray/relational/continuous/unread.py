@@ -14,7 +14,6 @@ from typing import TypeAlias
 
 from pkray.relational.plan.nodes import (
     Aggregate,
-    Calc,
     Exchange,
     Filter,
     Hint,
@@ -59,8 +58,7 @@ def _read_of(node: Node, taker: Node, read: Names) -> Names:
     """Say what a node reads of its input, if so much is read of it; unless told otherwise, all."""
     match taker:
         case Project():
-            below = {name for _, value in taker.columns for name in value.columns()}
-            return below | taker.condition.columns() if isinstance(taker, Calc) else below
+            return {name for value in taker.expressions() for name in value.columns()}
         case Filter():
             return read | taker.condition.columns()
         case Exchange():
@@ -70,9 +68,5 @@ def _read_of(node: Node, taker: Node, read: Names) -> Names:
         case Unnest():
             return (read - set(taker.names)) | set(taker.arguments)
         case Aggregate() if not taker.judges_lateness() and taker.input.window_bounds() is None:
-            below = set(taker.keys)
-            for _, call in taker.aggregates:
-                below.update(call.arguments, (key.column for key in call.order_by))
-                below.update([call.filter] if call.filter else [])
-            return below
+            return set(taker.columns_read())
     return set(node.fields.names)

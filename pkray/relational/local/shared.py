@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pkray.relational.functions.function import function
@@ -11,13 +10,9 @@ from pkray.relational.plan.nodes import (
     Aggregate,
     Deduplicate,
     Distinct,
-    Filter,
-    Join,
     Limit,
     Node,
     Over,
-    Project,
-    Scan,
     TopN,
     Unnest,
 )
@@ -55,7 +50,7 @@ def _is_fixed(plan: Node) -> bool:
 def _gives_the_same(node: Node) -> bool:
     if isinstance(node, Aggregate | Over | Unnest) and _has_udf(node):
         return False
-    return all(_is_constant(part) for each in _expressions(node) for part in each.walk())
+    return all(_is_constant(part) for each in node.expressions() for part in each.walk())
 
 
 def _has_udf(node: Aggregate | Over | Unnest) -> bool:
@@ -70,10 +65,3 @@ def _is_constant(part: Expression) -> bool:
     if isinstance(part, Call):
         return function(part.function).deterministic
     return not isinstance(part, UdfCall)
-
-
-def _expressions(node: Node) -> Iterator[Expression]:
-    if isinstance(node, Filter | Scan | Join):
-        yield node.condition
-    elif isinstance(node, Project):
-        yield from (value for _, value in node.columns)

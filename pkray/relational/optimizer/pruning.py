@@ -111,11 +111,8 @@ def _(node: Aggregate, needed: Names) -> Node:
     aggregates = tuple(each for each in node.aggregates if each[0] in needed)
     if not node.keys and not aggregates:
         aggregates = node.aggregates[:1]  # the one row, also where nothing of it is read
-    read = {*node.keys}
-    for _, call in aggregates:
-        read.update(call.arguments, (key.column for key in call.order_by))
-        read.update([call.filter] if call.filter else [])
-    return replace(node, input=_prune(node.input, frozenset(read)), aggregates=aggregates)
+    kept = replace(node, aggregates=aggregates)
+    return kept.with_inputs(_prune(node.input, frozenset(kept.columns_read())))
 
 
 @_prune.register

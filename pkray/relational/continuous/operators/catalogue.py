@@ -32,7 +32,7 @@ from pkray.relational.continuous.operators.windows import (
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.numbers import chance
 from pkray.relational.plan.changelog_modes import change_kinds
-from pkray.relational.plan.expressions import Call, Cast, ColumnRef
+from pkray.relational.plan.expressions import Call
 from pkray.relational.plan.node import INSERT
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -50,7 +50,7 @@ from pkray.relational.plan.nodes import (
     Window,
     WindowKind,
 )
-from pkray.relational.plan.nodes.rows import is_now
+from pkray.relational.plan.nodes.rows import is_now, origin_of
 
 FAMILIES = (
     aggregate,
@@ -172,9 +172,7 @@ def _check_determined(node: Node) -> None:
 
 def _chance(node: Filter | Project) -> str:
     """Name a function of chance that a node computes; empty where there is none."""
-    values = [value for _, value in node.columns] if isinstance(node, Project) else []
-    conditions = [node.condition] if isinstance(node, Filter | Calc) else []
-    calls = (part for value in (*values, *conditions) for part in value.walk())
+    calls = (part for value in node.expressions() for part in value.walk())
     names = (part.function for part in calls if isinstance(part, Call))
     return next((name for name in names if name in chance.NAMES), "")
 
@@ -193,15 +191,6 @@ def _check_ranks(node: Filter | Calc) -> None:
 
 def _window_function(node: Node, column: str) -> str:
     """Name the window function that a column is computed by; empty if it is by none."""
-    while len(node.inputs) == 1 and column in node.fields:
-        if isinstance(node, Over) and column in dict(node.calls):
-            return dict(node.calls)[column].function
-        if isinstance(node, Project):
-            value = dict(node.columns)[column]
-            while isinstance(value, Cast):
-                value = value.operand
-            if not isinstance(value, ColumnRef):
-                return ""
-            column = value.name
-        (node,) = node.inputs
-    return ""
+    below, name = origin_of(node, column)
+    calls = dict(below.calls) if isinstance(below, Over) else {}
+    return calls[name].function if isinstance(name, str) and name in calls else ""

@@ -198,7 +198,7 @@ def pruned(node: Node, needed: Iterable[str]) -> Node:
         rank = node.rank_name if node.rank_name in wanted else None
         return replace(node, input=pruned(node.input, below), rank_name=rank)
     if isinstance(node, Aggregate):
-        return replace(node, input=pruned(node.input, _read(node)))
+        return replace(node, input=pruned(node.input, node.columns_read()))
     return node
 
 
@@ -216,14 +216,6 @@ def projected(node: Node, columns: tuple[tuple[str, Expression], ...]) -> Node:
 
 def _substituted(value: Expression, columns: dict[str, Expression]) -> Expression:
     return replace_columns(value, lambda column: columns[column.name])
-
-
-def _read(node: Aggregate) -> set[str]:
-    read = set(node.keys)
-    for _, call in node.aggregates:
-        read.update(call.arguments, (key.column for key in call.order_by))
-        read.update([call.filter] if call.filter else [])
-    return read
 
 
 _NEAR = (

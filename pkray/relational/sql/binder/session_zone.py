@@ -15,7 +15,7 @@ from pkray.relational.functions.coercion import TIMESTAMP, TIMESTAMP_LTZ, cast_t
 from pkray.relational.functions.function import resolve, typed_call
 from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Call, Case, Cast, Expression, Literal
-from pkray.relational.plan.nodes import Filter, IntervalJoin, Join, Node, Project, TemporalJoin
+from pkray.relational.plan.nodes import Node, Scan, WatermarkAssign
 from pkray.schema.types import STRINGS, DataType
 
 UTC = "UTC"
@@ -42,13 +42,7 @@ def in_session_zone(plan: Node, zone: str, dialect: Dialect) -> Node:
     shift = _Shift(zone, dialect)
 
     def change(node: Node) -> Node:
-        match node:
-            case Filter() | Join() | IntervalJoin() | TemporalJoin():
-                return replace(node, condition=shift.of(node.condition))
-            case Project():
-                columns = tuple((name, shift.of(value)) for name, value in node.columns)
-                return replace(node, columns=columns)
-        return node
+        return node if isinstance(node, Scan | WatermarkAssign) else node.with_expressions(shift.of)
 
     return plan.transform(change)
 
