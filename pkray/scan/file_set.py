@@ -60,11 +60,6 @@ class FileSet:
         self._whole: dict[str, pa.Array] = {}
 
     @classmethod
-    def from_entries(cls, entries: Iterable[ManifestEntry]) -> FileSet:
-        """Make a set of the files that these entries add."""
-        return cls(_table(list(entries)))
-
-    @classmethod
     def empty(cls) -> FileSet:
         """Make a set without files."""
         return cls(pa.table([pa.nulls(0, kind) for _, kind, _ in _COLUMNS], names=_NAMES))

@@ -74,17 +74,6 @@ def like_regex(pattern: str, escape: str) -> str:
     return rf"(?s)\A{body}\z"
 
 
-def like_prefix(pattern: str, escape: str) -> tuple[str, bool]:
-    """Give the text that matches begin with, and whether any text may follow it."""
-    parts = like_parts(pattern, escape)
-    prefix = ""
-    for index, part in enumerate(parts):
-        if not part:
-            return prefix, part is None and index == len(parts) - 1
-        prefix += part
-    return prefix, False
-
-
 def plain_like(texts: Value, pattern: str, escape: str) -> Value | None:
     """Match patterns that need no regular expression: ``a``, ``a%``, ``%a``, ``%a%``."""
     parts = like_parts(pattern, escape)

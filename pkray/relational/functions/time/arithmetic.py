@@ -96,15 +96,6 @@ def _is_zero(expression: Expression) -> bool:
     return isinstance(expression, Literal) and expression.value == 0
 
 
-def _plus(value: Expression, months: int = 0, micros: int = 0) -> Expression:
-    return typed_call(
-        "plus_interval",
-        value,
-        Literal(INT.with_nullable(False), months),
-        Literal(BIGINT.with_nullable(False), micros),
-    )
-
-
 def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve timestampadd(unit, count, time)."""
     name = "timestampadd"

@@ -73,12 +73,6 @@ def times_of(array: pa.Array) -> Times:
     return Times(np.asarray(plain).astype(np.int64), per_day(array.type))
 
 
-def micros_in(micros: np.ndarray, kind: pa.DataType) -> np.ndarray:
-    """Give microseconds since 1970 in the ticks of a type, finer parts left out."""
-    whole, wanted = SECONDS * 10**6, per_day(kind)
-    return micros * (wanted // whole) if wanted > whole else micros // (whole // wanted)
-
-
 def months_of(days: np.ndarray) -> np.ndarray:
     """Count the months since January 1970."""
     return days.astype("M8[D]").astype("M8[M]").astype(np.int64)
