@@ -88,7 +88,7 @@ class Sides:
     @staticmethod
     def of(node: Join) -> Sides:
         """Take a join's sides; the right one under the names of the result."""
-        renamed = dict(zip(node.right.fields.names, node.right_names, strict=True))
+        renamed = node.names_given
         return Sides(
             node.left.fields,
             node.right_fields,

@@ -19,6 +19,7 @@ from pkray.relational.plan.nodes import (
     Limit,
     Node,
     Over,
+    Pairing,
     Project,
     Scan,
     SetKind,
@@ -188,22 +189,22 @@ def _(node: Join, needed: Names) -> Node:
 
 @_prune.register
 def _(node: IntervalJoin, needed: Names) -> Node:
-    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    names = node.names_given
     times = {node.left_time, names[node.right_time]}
     return _pruned_join(node, needed, node.condition.columns() | times)
 
 
 @_prune.register
 def _(node: TemporalJoin, needed: Names) -> Node:
-    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    names = node.names_given
     times = {node.left_time or "", names[node.right_time] if node.right_time else ""}
     return _pruned_join(node, needed, node.condition.columns() | times)
 
 
-def _pruned_join(node: Join | IntervalJoin | TemporalJoin, needed: Names, read: Names) -> Node:
+def _pruned_join(node: Pairing, needed: Names, read: Names) -> Node:
     wanted = needed | read
     left = _prune(node.left, (wanted & set(node.left.fields.names)) | set(node.left_keys))
-    names = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    names = node.names_given
     below = {name for name, given in names.items() if given in wanted} | set(node.right_keys)
     right = _prune(node.right, frozenset(below))
     given = tuple(names[name] for name in right.fields.names)

@@ -6,15 +6,7 @@ from dataclasses import replace
 from functools import singledispatch
 
 from pkray.relational.optimizer.expressions import retyped, with_types
-from pkray.relational.plan.nodes import (
-    Filter,
-    IntervalJoin,
-    Join,
-    Node,
-    Project,
-    TemporalJoin,
-    WatermarkAssign,
-)
+from pkray.relational.plan.nodes import Filter, Node, Pairing, Project, WatermarkAssign
 
 
 def exact_references(plan: Node) -> Node:
@@ -50,9 +42,7 @@ def _(node: WatermarkAssign) -> Node:
     return node if delay == node.delay else replace(node, delay=delay)
 
 
-@_exact.register(Join)
-@_exact.register(IntervalJoin)
-@_exact.register(TemporalJoin)
-def _(node: Join | IntervalJoin | TemporalJoin) -> Node:
-    condition = with_types(node.condition, node.left.fields + node.right_fields)
-    return node if condition == node.condition else replace(node, condition=condition)
+@_exact.register
+def _(node: Pairing) -> Node:
+    fields = node.left.fields + node.right_fields
+    return node.with_expressions(lambda value: with_types(value, fields))

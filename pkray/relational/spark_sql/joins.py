@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.expressions import TRUE
-from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
+from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, Pairing, TemporalJoin
 from pkray.relational.spark_sql.constants import micros_of, names_of, quoted
 from pkray.relational.spark_sql.writer import Writer, check_compared, write
 
@@ -38,15 +38,15 @@ def _join(node: Join, writer: Writer) -> str:
     return f"SELECT {names_of(names) or '1 AS `$none`'} FROM {joined}"
 
 
-def _right(node: Join | IntervalJoin | TemporalJoin, writer: Writer) -> str:
+def _right(node: Pairing, writer: Writer) -> str:
     pairs = zip(node.right.fields.names, node.right_names, strict=True)
     columns = ", ".join(f"{quoted(name)} AS {quoted(new)}" for name, new in pairs)
     return f"(SELECT {columns or '1 AS `$one`'} FROM {writer.name(node.right)})"
 
 
-def _keys(node: Join | IntervalJoin | TemporalJoin) -> list[tuple[str, str]]:
+def _keys(node: Pairing) -> list[tuple[str, str]]:
     check_compared(node.left, node.left_keys)
-    renamed = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    renamed = node.names_given
     pairs = zip(node.left_keys, node.right_keys, strict=True)
     return [(quoted(left), quoted(renamed[right])) for left, right in pairs]
 
@@ -120,7 +120,7 @@ def _single(node: Join, writer: Writer) -> str:
 
 @write.register
 def _intervaljoin(node: IntervalJoin, writer: Writer) -> str:
-    renamed = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    renamed = node.names_given
     parts = [f"{left} = {right}" for left, right in _keys(node)]
     near = f"{micros_of(node.left_time)} - {micros_of(renamed[node.right_time])}"
     parts.append(f"{near} BETWEEN {node.lower}L AND {node.upper}L")
@@ -141,7 +141,7 @@ def _temporaljoin(node: TemporalJoin, writer: Writer) -> str:
             "a temporal join with a further condition does not run on Spark: filter after it",
             node="TemporalJoin",
         )
-    renamed = dict(zip(node.right.fields.names, node.right_names, strict=True))
+    renamed = node.names_given
     if node.right_time is None:
         kind = JoinKind(node.kind)
         return write(
