@@ -212,6 +212,10 @@ class ServiceMovedError(ServiceError):
     """The table is served by other processes: it has to be loaded again."""
 
 
+class NodeNotFoundError(ServiceError):
+    """No node of the cluster, or more than one, has this name."""
+
+
 class ServiceStartError(ServiceError):
     """Some tables or queries cannot be started."""
 

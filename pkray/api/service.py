@@ -158,6 +158,45 @@ class Service:
         relational.halt_all(self._catalog, checked_number("timeout", timeout, 0))
         self._runs.stop()
 
+    def drain(self, node: str, timeout: float = 120.0) -> str:
+        """Hand all that a node's workers have over to those of other nodes, and keep new parts away
+        from it, until `undrain`.
+
+        What is idle moves at once, all else between two commits or after some 20 seconds. Calls
+        follow it, and writers push again what was not committed.
+
+        Args:
+            node: its id in Ray, four or more digits that the id begins with, or its address.
+            timeout: seconds for which to wait until the workers have nothing.
+
+        Returns:
+            the id of the node.
+
+        Raises:
+            NodeNotFoundError: none, or more than one, has the name.
+            ServiceUnavailableError: it takes longer; it goes on.
+        """
+        return self._runs.drain(node, True, checked_number("timeout", timeout, 0))
+
+    def undrain(self, node: str) -> str:
+        """Let a node's workers have parts again; as of `drain`."""
+        return self._runs.drain(node, False, 0.0)
+
+    def restart(self, timeout: float = 120.0) -> int:
+        """Begin one worker after the other anew, while writers go on: each has handed over what it
+        has, where there is another one, as of `drain`.
+
+        Args:
+            timeout: seconds that one worker may take.
+
+        Returns:
+            how many workers have begun anew.
+
+        Raises:
+            ServiceUnavailableError: one takes longer; those after it were not begun anew.
+        """
+        return self._runs.restart(checked_number("timeout", timeout, 0))
+
     def logs(
         self, table: str | None = None, query: str | None = None, lines: int = 100
     ) -> dict[str, str]:

@@ -17,8 +17,8 @@ class Placed:
         kind: ``keeper``, ``worker``, ``coordinator``, ``owner``, ``query`` or
             ``table`` (none of its parts is open); of a runtime also ``work``.
         name: of the table or query; of a process of the pool its number.
-        state: ``running``, ``silent`` (does not answer), ``starting``, ``lost`` (its process is),
-            or what a query says of itself.
+        state: ``running``, ``silent`` (does not answer), ``starting``, ``draining``,
+            ``drained``, ``lost`` (its process is), or what a query says of itself.
         node: the id of the node in Ray.
         memory: bytes that its process takes, with all else that is in it.
         age: seconds that its process has run.
@@ -59,6 +59,14 @@ class Administration(Protocol):
 
     def workers_of(self, thing: str) -> list[str]:
         """Name the actors in which a table, or work, has something."""
+        ...
+
+    def drain(self, node: str, drained: bool, seconds: float) -> str:
+        """Empty the workers of a node, or let them have parts again; return the node's id."""
+        ...
+
+    def restart(self, seconds: float) -> int:
+        """Begin one worker after the other anew, each when it is empty; return how many."""
         ...
 
     def stop(self) -> None:

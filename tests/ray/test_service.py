@@ -6,13 +6,21 @@ import json
 import logging
 import os
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
 
 import pkray
 from pkray.cli.app import main
-from pkray.errors import OptionError, QueryNotFoundError, TableNotFoundError, UnsupportedError
+from pkray.errors import (
+    NodeNotFoundError,
+    OptionError,
+    QueryNotFoundError,
+    TableNotFoundError,
+    UnsupportedError,
+)
 from tests.ray.conftest import end_pool
 
 pytestmark = pytest.mark.ray
@@ -171,8 +179,37 @@ def test_commands_print_for_people_and_fail_with_1(catalog, table, capsys):
     assert "db.nobody" in capsys.readouterr().err
 
 
+def test_workers_begin_anew_one_after_the_other_while_writers_go_on(catalog, table):
+    committed: list[int] = []
+    ended = threading.Event()
+
+    def write() -> None:
+        with table.open_writer() as writer:
+            while not ended.is_set():
+                writer.upsert(rows([1000 + len(committed)], 6))
+                writer.upsert(rows([2000 + len(committed)], 6))
+                writer.commit()
+                committed.append(len(committed))
+
+    with ThreadPoolExecutor(1) as threads:
+        writing = threads.submit(write)
+        before = {p.worker: p.pid for p in catalog.service().status().placed if p.kind == "worker"}
+        try:
+            assert catalog.service().restart() == 2
+        finally:
+            ended.set()
+        writing.result()
+    after = {p.worker: p.pid for p in catalog.service().status().placed if p.kind == "worker"}
+    assert set(before) == set(after)
+    assert not set(before.values()) & set(after.values())
+    keys = [first + number for number in committed for first in (1000, 2000)]
+    assert len(table.lookup(pa.table({"id": keys}))) == len(keys) > 0
+
+
 def test_names_are_checked(catalog, table):
     service = catalog.service()
+    with pytest.raises(NodeNotFoundError, match="'nowhere'"):
+        service.drain("nowhere")
     with pytest.raises(TableNotFoundError):
         service.logs(table="db.nobody")
     with pytest.raises(QueryNotFoundError):

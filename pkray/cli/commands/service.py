@@ -19,6 +19,9 @@ service_app = typer.Typer(
 Timeout = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0, help="For how long to wait.")
 ]
+Node = Annotated[
+    str, typer.Argument(metavar="NODE", help="Its id, four digits of that or more, or its address.")
+]
 _SHORT_ID = 12
 """Digits of a node's id: enough to tell nodes apart."""
 
@@ -49,6 +52,42 @@ def stop(catalog: Catalog, timeout: Timeout = 60, as_json: Json = False) -> None
     with output.waiting("ending queries and workers"):
         catalog.service().stop(timeout)
     output.record({"stopped": True}, as_json)
+
+
+@service_app.command("drain")
+@on_cluster
+def drain(catalog: Catalog, node: Node, timeout: Timeout = 120, as_json: Json = False) -> None:
+    """Hand what a node has over to others, and keep new parts away from it."""
+    with output.waiting("handing parts over"):
+        found = catalog.service().drain(node, timeout)
+    output.record({"drained": found}, as_json)
+
+
+@service_app.command("undrain")
+@on_cluster
+def undrain(catalog: Catalog, node: Node, as_json: Json = False) -> None:
+    """Let a node have parts again."""
+    output.record({"undrained": catalog.service().undrain(node)}, as_json)
+
+
+@service_app.command("restart")
+@on_cluster
+def restart(
+    catalog: Catalog,
+    rolling: Annotated[
+        bool, typer.Option("--rolling", help="One worker after the other, while writers go on.")
+    ] = False,
+    timeout: Timeout = 120,
+    as_json: Json = False,
+) -> None:
+    """Begin the workers anew: all at once, or one after the other."""
+    service = catalog.service()
+    with output.waiting("beginning workers anew"):
+        if rolling:
+            output.record({"restarted": service.restart(timeout)}, as_json)
+        else:
+            service.stop(timeout)
+            _print(service.start(timeout), as_json)
 
 
 @service_app.command("logs")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -18,6 +19,7 @@ from pkray.service.pool.parts import (
     Renewal,
     WorkerProcess,
 )
+from pkray.service.pool.placement import Placement
 
 LEASE_SECONDS = 5.0
 """How long a worker may answer after the keeper has heard of it. Short, as nobody else gets the
@@ -62,6 +64,8 @@ class Assignments:
         self._silent: set[str] = set()
         self._given: dict[Part, Assignment] = {}
         self._free_at: dict[Part, tuple[float, int]] = {}
+        self._drained: frozenset[str] = frozenset()
+        self._retired: set[str] = set()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -173,6 +177,46 @@ class Assignments:
             if given is not None and given.number == number:
                 self._revoke(part, given)
 
+    def drain(self, nodes: AbstractSet[str]) -> None:
+        """Have workers of these nodes, and of no others, get no parts, and lose those that they
+        have."""
+        with self._lock:
+            self._drained = frozenset(nodes)
+
+    def retire(self, worker: int, token: str) -> int:
+        """Have one process get no more parts, and lose those that it has; how many these are."""
+        with self._lock:
+            known = self._processes.get(worker)
+            if known is None or known.process.token != token:
+                return 0
+            self._retired.add(token)
+            if all(map(self._is_emptied, self._processes)):
+                return 0  # there is none to give them to
+            return sum(each.worker == worker for each in self._given.values())
+
+    def misplaced(self, most: int) -> dict[Part, Assignment]:
+        """List parts that are to be handed over to other workers.
+
+        Args:
+            most: of them; those of workers that are to be emptied are not counted.
+        """
+        with self._lock:
+            now = self._clock()
+            if now < self._settled_at:
+                return {}
+            living = [
+                number
+                for number, each in self._processes.items()
+                if each.until > now and not each.is_suspect
+            ]
+            if not living:
+                return {}
+            placement = self._placement(living, set())
+            emptied = {p: a for p, a in self._given.items() if a.worker not in placement.nodes}
+            given = self._given
+            moved = placement.misplaced(len(emptied) + most)
+            return {part: given[part] for part in moved if given[part].worker in living}
+
     def confirm(self, numbers: Mapping[Part, int]) -> Mapping[Part, int]:
         """Return those of the parts that are assigned under other numbers by now."""
         with self._lock:
@@ -197,8 +241,13 @@ class Assignments:
         """Note that the worker which had a part under this number has dropped it."""
         with self._lock:
             _, taken = self._free_at.get(part, (0.0, None))
-            if taken == number:
-                del self._free_at[part]
+            if taken != number:
+                return
+            del self._free_at[part]
+            table = self._tables.get(part.table)
+            if table is not None:  # so that it counts for where others are to be
+                with suppress(ServiceUnavailableError):
+                    self._assign(part, table)
 
     def close(self) -> bool:
         """Take no more tables; whether there is none."""
@@ -211,7 +260,13 @@ class Assignments:
         with self._lock:
             now, loads = self._clock(), Counter(each.worker for each in self._given.values())
             workers = tuple(
-                WorkerSeen(number, each.process, each.until - now, loads[number])
+                WorkerSeen(
+                    number,
+                    each.process,
+                    each.until - now,
+                    loads[number],
+                    self._is_emptied(number),
+                )
                 for number, each in sorted(self._processes.items())
             )
             parts = tuple(
@@ -262,25 +317,31 @@ class Assignments:
                 f"{table.label(part.index)} {reason}: try again", table=table.name
             )
         self._free_at.pop(part, None)
-        loads = Counter(each.worker for each in self._given.values())
-        together = Counter(self._beside(part, is_work))
         self._number += 1
-        worker = min(workers, key=lambda each: (together[each], loads[each], each))
+        worker = self._placement(workers, {part} if is_work else set()).best(part)
         self._given[part] = Assignment(worker, self._number)
         return self._given[part]
 
-    def _beside(self, part: Part, is_work: bool) -> Iterator[int]:
-        """Yield the worker of each part that is to be apart from this one.
+    def _placement(self, workers: Sequence[int], works: AbstractSet[Part]) -> Placement:
+        """Say where parts may be: at workers that are not to be emptied, if there are any."""
+        nodes = {
+            number: each.process.node
+            for number, each in self._processes.items()
+            if number in workers
+        }
+        kept = {number: node for number, node in nodes.items() if not self._is_emptied(number)}
+        given = {part: each.worker for part, each in self._given.items()}
+        of_work = frozenset({*works, *filter(self._is_work, given)})
+        return Placement(kept or nodes, given, of_work)
 
-        Those are the parts of the same table; of work all other work, and its helpers thrice.
-        """
-        for other, given in self._given.items():
-            if is_work and self._is_work(other):
-                yield given.worker
-                if other.table.partition("/")[0] == part.table.partition("/")[0]:
-                    yield from (given.worker, given.worker)
-            elif other.table == part.table:
-                yield given.worker
+    def is_emptied(self, worker: int) -> bool:
+        """Whether a worker is to lose all parts that it has."""
+        with self._lock:
+            return worker in self._processes and self._is_emptied(worker)
+
+    def _is_emptied(self, worker: int) -> bool:
+        process = self._processes[worker].process
+        return process.node in self._drained or process.token in self._retired
 
     def _settle(self, now: float) -> None:
         """See whether all workers have dropped what a keeper before this one gave them."""

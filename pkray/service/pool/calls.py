@@ -57,6 +57,14 @@ class KeeperClient(Client):
         """Host nothing any longer; the parts that workers may still have."""
 
     @method(_ASK, is_short=True)
+    def drain_node(self, node: str, drained: bool) -> None:
+        """Have the workers of a node get no parts, and lose those that they have; or no longer."""
+
+    @method(_ASK, is_short=True)
+    def retire(self, worker: int, token: str) -> int:
+        """Have one process get no more parts, and lose those that it has; how many these are."""
+
+    @method(_ASK, is_short=True)
     def overview(self) -> Overview:
         """Tell what there is, for people."""
 

@@ -120,6 +120,16 @@ class HostedPart:
         stats = owner.stats()
         return not (stats.sessions or stats.compaction.running)
 
+    def is_idle(self) -> bool:
+        """Whether nobody calls it, and nothing that it holds has to be pushed again."""
+        if self._calls:
+            return False
+        owner = self.owner
+        if owner is None:
+            return True
+        stats = owner.stats()
+        return not (stats.sessions or stats.compaction.running or stats.compaction.finished)
+
     def is_fenced(self) -> bool:
         """Whether it is work that another process took from this one."""
         work = self.work
@@ -247,6 +257,26 @@ class PartHost:
         if held is not None and held.number <= number:
             self._forget(held)
             held.close()
+
+    def hand_over(self, parts: Mapping[Part, int], at_once: bool) -> list[Part]:
+        """Let other workers have parts, and return those that they may have by now.
+
+        A part that is called, or holds rows that are not committed, stays.
+
+        Args:
+            parts: with the numbers under which they are here.
+            at_once: what is busy is let go of, too: writers push again what it holds.
+        """
+        left = []
+        for part, number in parts.items():
+            held = self._parts.get(part)
+            if held is not None and held.number == number and not (at_once or held.is_idle()):
+                continue
+            self._keeper.move(part, number)
+            self.drop(part, number)
+            self._keeper.dropped(part, number)
+            left.append(part)
+        return left
 
     def owners(self) -> dict[int, BucketOwner]:
         """Return the owners that are open, by the numbers of their parts."""

@@ -14,12 +14,14 @@ class WorkerSeen:
     Args:
         lease: seconds for which it may still answer; negative where the lease has run out.
         parts: that it has.
+        is_emptied: it gets no more of them, and loses those that it has.
     """
 
     number: int
     process: WorkerProcess
     lease: float
     parts: int
+    is_emptied: bool
 
 
 @dataclass(frozen=True)

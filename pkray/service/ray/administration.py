@@ -6,12 +6,13 @@ import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import ray
 from ray.util import list_named_actors
 
-from pkray.errors import ServiceUnavailableError
+from pkray.errors import NodeNotFoundError, ServiceUnavailableError
 from pkray.service.administration import Placed
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import COORDINATOR
@@ -22,6 +23,8 @@ from pkray.service.ray.processes import Process, ask, tail, tell
 _ANSWER_SECONDS = 5.0
 """For how long processes are waited for that are to tell of themselves: people wait for them."""
 _LOOK_SECONDS = 0.2
+_SHORTEST_ID = 4
+"""Digits of a node's id by which it may be named."""
 
 
 class RayAdministration:
@@ -86,6 +89,63 @@ class RayAdministration:
             *(name for prefix in own for name in self._actors(prefix)),
         ]
 
+    def drain(self, node: str, drained: bool, seconds: float) -> str:
+        """Empty the workers of a node, or let them have parts again; return the node's id.
+
+        Raises:
+            NodeNotFoundError: none, or more than one, has the name.
+            ServiceUnavailableError: they still have parts after so many seconds.
+        """
+        found = _node(node)
+        keeper = self._open_pool().keeper
+        keeper.drain_node(found, drained)
+
+        def left() -> int:
+            workers = keeper.overview().workers
+            if all(each.is_emptied for each in workers):
+                return 0  # there is none that could have them
+            return sum(each.parts for each in workers if each.process.node == found)
+
+        if drained:
+            self._await(lambda: left() == 0, seconds, f"the workers of node {node} have parts")
+        return found
+
+    def restart(self, seconds: float) -> int:
+        """Begin one worker after the other anew, each when it is empty; return how many.
+
+        Raises:
+            ServiceUnavailableError: one is not empty, or has not begun anew, within its seconds.
+        """
+        pool = self._open_pool()
+        workers = [each for each in pool.keeper.overview().workers if each.lease > 0]
+        for each in workers:
+            number, token = each.number, each.process.token
+            self._await(
+                lambda: pool.keeper.retire(number, token) == 0,  # noqa: B023 # called within
+                seconds,
+                f"worker {number} has parts",
+            )
+            ray.kill(pool.worker(number), no_restart=False)
+            self._await(
+                lambda: any(
+                    now.number == number and now.process.token != token and now.lease > 0  # noqa: B023
+                    for now in pool.keeper.overview().workers
+                ),
+                seconds,
+                f"worker {number} has not begun anew",
+            )
+        return len(workers)
+
+    @staticmethod
+    def _await(reached: Callable[[], bool], seconds: float, what: str) -> None:
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if time.monotonic() > deadline:
+                raise ServiceUnavailableError(
+                    f"{what} still after {seconds:g} s: it goes on; see pkray service status"
+                )
+            time.sleep(_LOOK_SECONDS)
+
     def stop(self) -> None:
         """End the pool, and the actors of tables that have their own."""
         if Pool.is_running(self._name):
@@ -118,9 +178,12 @@ class RayAdministration:
         if kind == "keeper" or not number.isdecimal():
             return _placed(kind, kind, process)
         found = _placed(kind, f"worker {number}", process, int(number))
-        leases = {} if seen is None else {each.number: each.lease for each in seen.workers}
-        if process is not None and leases.get(int(number), -1.0) <= 0:
+        workers = {} if seen is None else {each.number: each for each in seen.workers}
+        known = workers.get(int(number))
+        if process is not None and (known is None or known.lease <= 0):
             return _placed(kind, found.name, process, found.worker, "starting")
+        if known is not None and known.is_emptied:
+            return replace(found, state="drained" if not known.parts else "draining")
         return found
 
     def _label(self, name: str) -> str:
@@ -145,6 +208,25 @@ class RayAdministration:
             if each["namespace"] == NAMESPACE and each["name"].startswith(prefix)
         ]
         return sorted(found, key=lambda name: [int(d) for d in re.findall(r"-(\d+)$", name)])
+
+
+def _node(name: str) -> str:
+    """Find a node by its id, the beginning of that, its address or its host's name."""
+    nodes: Any = ray.nodes  # it has no types
+    living = [each for each in nodes() if each["Alive"]]
+    named = [
+        each["NodeID"]
+        for each in living
+        if (len(name) >= _SHORTEST_ID and each["NodeID"].startswith(name))
+        or name in (each["NodeManagerAddress"], each["NodeManagerHostname"])
+    ]
+    if len(named) == 1:
+        return str(named[0])
+    ids = ", ".join(sorted(each["NodeID"][:12] for each in living))
+    what = "several nodes have" if named else "no node has"
+    raise NodeNotFoundError(
+        f"{what} the name {name!r}: give the beginning of an id, of {ids}", value=name
+    )
 
 
 def _found(names: Sequence[str]) -> list[Any]:

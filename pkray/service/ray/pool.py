@@ -8,6 +8,7 @@ import logging
 import os
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -18,6 +19,7 @@ from typing import Any
 import ray
 from ray import cloudpickle
 from ray.exceptions import RayError
+from ray.experimental import internal_kv as kv
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pkray.clock import now_millis
@@ -63,6 +65,12 @@ _KEEP_UP_SECONDS = 2.0
 """How often the keeper looks for workers that are dead for good, and for new nodes."""
 _WATCH_SECONDS = 0.25
 """How often it looks whether a worker has died."""
+_MOVES_AT_A_TIME = 8
+"""Parts that are moved to even loads out: each has to be opened anew by its next call."""
+_UNEVEN_SECONDS = 10.0
+"""How long loads are uneven before parts are moved: workers that begin anew come one by one."""
+_IDLE_WITHIN_SECONDS = 20.0
+"""After which a worker that is to be emptied hands over what is never idle, too."""
 _EMPTY_SECONDS = 30.0
 """After which a pool without tables ends."""
 _OVERTAKEN_SECONDS = 5.0
@@ -173,8 +181,13 @@ class _Keeper:
         self._pool = pool
         self._used = time.monotonic()
         self._workers: list[Any] = []
+        self._slots: list[str | None] = []
+        self._drained_key = f"{pool.name}-drained".encode()
+        self._handing: dict[Any, int] = {}
+        self._misplaced: dict[tuple[Part, Assignment], float] = {}
         wanted = self._places()
         self.served = Assignments(len(wanted), awake_and_asleep, now_millis() * 1000)
+        self.served.drain(self._drained())
         self._start(wanted)
         self._pulse = Pulse(self._keep_up, _KEEP_UP_SECONDS, "pkray-keeper")
         self._pulse.start()
@@ -207,13 +220,18 @@ class _Keeper:
         if self._pool.workers is not None:
             return [None] * self._pool.workers
         nodes: Any = ray.nodes  # it has no types
-        places = [
-            node["NodeID"]
-            for node in sorted(nodes(), key=lambda node: str(node["NodeID"]))
-            if node["Alive"]
-            for _ in range(int(node["Resources"].get("CPU", 0)))
-        ]
-        return places or [None]
+        wanted = Counter(
+            {
+                str(node["NodeID"]): int(node["Resources"].get("CPU", 0))
+                for node in sorted(nodes(), key=lambda node: str(node["NodeID"]))
+                if node["Alive"]
+            }
+        )
+        wanted.subtract(each for each in self._slots if each is not None)
+        # A worker whose node is lost is anywhere; a node that joins gets workers of its own.
+        self._slots = [each if each is None or wanted[each] >= 0 else None for each in self._slots]
+        self._slots += [node for node, count in wanted.items() for _ in range(max(count, 0))]
+        return self._slots or [None]
 
     def _start(self, places: list[str | None]) -> None:
         """Start the workers that are not there; as many as before at least."""
@@ -240,11 +258,47 @@ class _Keeper:
                 ray.kill(worker)
             ray.kill(ray.get_runtime_context().current_actor)
         self._start(self._places())
+        self._even_out()
         for number in self.served.silent(self._pool.limits.call_seconds):
             _log.warning("worker %d is replaced: it shows no sign of life", number)
             with suppress(RayError):
                 ray.kill(self._workers[number], no_restart=False)
         return True
+
+    def drain_node(self, node: str, drained: bool) -> None:
+        """Have the workers of a node get no parts, and lose those that they have; or no longer.
+
+        It is kept beside the cluster's nodes, whose ids are as short-lived, for the next keeper.
+        """
+        nodes = self._drained() - {node} | ({node} if drained else set())
+        put: Any = kv._internal_kv_put  # it has no types
+        put(self._drained_key, ",".join(sorted(nodes)).encode(), overwrite=True)
+        self.served.drain(nodes)
+
+    def _drained(self) -> set[str]:
+        get: Any = kv._internal_kv_get  # it has no types
+        return set(filter(None, (get(self._drained_key) or b"").decode().split(",")))
+
+    def _even_out(self) -> None:
+        """Have workers hand over what others are to have, as soon as it is idle; those that are to
+        be emptied, after some time, also what is never idle."""
+        now = time.monotonic()
+        ended, _ = ray.wait([*self._handing], timeout=0) if self._handing else ([], None)
+        for call in ended:
+            self._handing.pop(call)
+        misplaced = self.served.misplaced(_MOVES_AT_A_TIME)
+        self._misplaced = {each: self._misplaced.get(each, now) for each in misplaced.items()}
+        asked: dict[tuple[int, bool], dict[Part, int]] = {}
+        for (part, given), since in self._misplaced.items():
+            is_emptied = self.served.is_emptied(given.worker)
+            is_late = is_emptied and now - since > _IDLE_WITHIN_SECONDS
+            is_due = is_emptied or now - since > _UNEVEN_SECONDS
+            if is_due and given.worker not in self._handing.values():
+                asked.setdefault((given.worker, is_late), {})[part] = given.number
+        for (worker, is_late), parts in asked.items():
+            with suppress(RayError):
+                call = self._workers[worker].hand_over.remote(parts, is_late)
+                self._handing[call] = worker
 
     def _watch(self) -> bool:
         """Have others do the work of a worker that has died: Ray ends the call that it is in."""
@@ -359,6 +413,14 @@ class _Worker:
     async def live(self) -> None:
         """Answer never: whoever asks learns of it when this process dies."""
         await asyncio.Event().wait()
+
+    @ray.method(concurrency_group="watch")
+    async def hand_over(self, parts: Mapping[Part, int], at_once: bool) -> list[Part]:
+        """Let other workers have parts: see `PartHost.hand_over`."""
+        job = _Answering(asyncio.get_running_loop(), self._host.hand_over, parts, at_once)
+        job.start()
+        answer: list[Part] = await job.awaited()
+        return answer
 
     @ray.method(concurrency_group="watch")
     async def drop(self, part: Part, number: int) -> None:

@@ -204,3 +204,81 @@ def test_an_empty_pool_ends_and_takes_nothing_more(workers):
     assert workers.keeper.close()
     with pytest.raises(ServiceUnavailableError, match="ending"):
         workers.locate(0)
+
+
+@pytest.fixture
+def two_nodes():
+    """Two workers, on a node each."""
+    workers = Workers(2)
+    for number in (0, 1):
+        workers.processes[number] = WorkerProcess(f"at {number}", f"node {number}")
+    workers.beat(LEASE_SECONDS * 2)
+    return workers
+
+
+def hand_over(workers) -> dict:
+    """Hand over what is to be, as workers do."""
+    misplaced = workers.keeper.misplaced(100)
+    for part, given in misplaced.items():
+        workers.keeper.move(part, given.number)
+        workers.held[given.worker].pop(part, None)
+        workers.keeper.dropped(part, given.number)
+    return misplaced
+
+
+def places(workers) -> set:
+    return {part.worker for part in workers.keeper.overview().parts}
+
+
+def test_what_a_drained_node_has_goes_to_others_under_larger_numbers(two_nodes):
+    workers = two_nodes
+    before = {index: workers.locate(index) for index in (COORDINATOR, 0, 1)}
+    node = before[0].worker
+    workers.keeper.drain({f"node {node}"})
+    assert hand_over(workers)
+    assert places(workers) == {1 - node}
+    for index, given in before.items():
+        assert workers.locate(index).number >= given.number
+    assert workers.locate(0, hosted("other")).worker == 1 - node
+    assert hand_over(workers) == {}
+
+
+def test_a_node_that_is_drained_no_longer_gets_its_share(two_nodes):
+    workers = two_nodes
+    workers.keeper.drain({"node 0"})
+    for name in "abcdef":
+        workers.locate(0, hosted(name))
+    workers.keeper.drain(set())
+    hand_over(workers)
+    loads = [each.parts for each in workers.keeper.overview().workers]
+    assert loads == [2, 4] or loads == [3, 3]
+
+
+def test_parts_stay_where_all_nodes_are_drained(two_nodes):
+    workers = two_nodes
+    before = workers.locate(0)
+    workers.keeper.drain({"node 0", "node 1"})
+    assert hand_over(workers) == {}
+    assert workers.locate(0) == before
+
+
+def test_a_process_is_retired_until_the_next_one_is_in_its_place(two_nodes):
+    workers = two_nodes
+    given = workers.locate(0)
+    worker, token = given.worker, workers.processes[given.worker].token
+    assert workers.keeper.retire(worker, token) == 1
+    hand_over(workers)
+    assert workers.keeper.retire(worker, token) == 0
+    workers.restart(worker, f"node {worker}")
+    seen = {each.number: each.is_emptied for each in workers.keeper.overview().workers}
+    assert seen == {0: False, 1: False}
+
+
+def test_a_part_that_was_handed_over_has_no_worker_while_none_lives(two_nodes):
+    workers = two_nodes
+    given = workers.locate(0)
+    workers.keeper.move(hosted().part(0), given.number)
+    workers.now += LEASE_SECONDS * 2
+    workers.keeper.dropped(hosted().part(0), given.number)
+    with pytest.raises(ServiceUnavailableError):
+        workers.keeper.locate(hosted(), 0)
