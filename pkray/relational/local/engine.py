@@ -261,7 +261,13 @@ def _pool() -> ThreadPoolExecutor:
     def begin() -> None:
         _THREAD.works = True
 
-    return ThreadPoolExecutor(THREADS, "pkray-relational", begin)
+    pool = ThreadPoolExecutor(THREADS, "pkray-relational", begin)
+    # Ctrl-C comes to the main thread. In the middle of its submit it would leave a first thread
+    # that the pool does not know of, and the process would wait for it at its end.
+    first = threading.Thread(target=pool.submit, args=(int,))
+    first.start()
+    first.join()
+    return pool
 
 
 os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a fork
