@@ -24,8 +24,9 @@ from pkray.columns.batches import (
 from pkray.columns.keys import Aggregation, Codes, codes, grouped
 from pkray.relational.functions.aggregates.folds import WIDE, Fold, alike, widened
 from pkray.relational.functions.aggregates.kernels import fold_of, grouped_aggregate
-from pkray.relational.local.engine import Engine, ahead, operator
+from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.memory import Memory, can_divide, drained
+from pkray.relational.local.threads import ahead
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.nodes import Aggregate, Distinct, Node

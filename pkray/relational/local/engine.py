@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import threading
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 
 from pkray.columns.batches import cut
 from pkray.errors import EvaluationError, UnsupportedError
-from pkray.relational.cancellation import Cancellation, Tokens, checkpoint, tokens, under
+from pkray.relational.cancellation import Cancellation, Tokens, checkpoint, under
 from pkray.relational.functions.outputs import OversizedError
 from pkray.relational.local.memory import Memory
 from pkray.relational.local.shared import Held, repeated
+from pkray.relational.local.threads import ahead
 from pkray.relational.plan.nodes import Node
 
 BATCH_ROWS = 1 << 16
 """Rows a batch: so many that calling a kernel costs nothing beside its work."""
 
-THREADS = min(os.cpu_count() or 1, 16)
-_THREAD = threading.local()
-Kind = TypeVar("Kind")
 Step: TypeAlias = Callable[[pa.RecordBatch], pa.RecordBatch]
 Operator: TypeAlias = Callable[[Any, "Engine"], Iterator[pa.RecordBatch]]
 Skip: TypeAlias = Callable[[pa.RecordBatch, str], object]
@@ -222,55 +215,6 @@ def _skipping(step: Step, skip: Skip) -> Step:
             return pa.concat_batches([computed(rows.slice(0, half)), computed(rows.slice(half))])
 
     return computed
-
-
-def ahead(
-    function: Callable[[pa.RecordBatch], Kind], batches: Iterable[pa.RecordBatch]
-) -> Iterator[Kind]:
-    """Apply a function to batches on several threads; the order stays.
-
-    When nobody reads on, what the threads still do ends at its next checkpoint.
-    """
-    if getattr(_THREAD, "works", False):  # a user's function that runs a query: all may wait
-        yield from map(function, batches)
-        return
-    waiting: deque[Future[Kind]] = deque()
-    left = Cancellation()
-    own = (*tokens(), left)
-
-    def computed(batch: pa.RecordBatch) -> Kind:
-        with under(*own):
-            checkpoint()
-            return function(batch)
-
-    try:
-        for batch in batches:
-            waiting.append(_pool().submit(computed, batch))
-            if len(waiting) > THREADS:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        left.cancel()
-        for future in waiting:
-            future.cancel()
-
-
-@cache
-def _pool() -> ThreadPoolExecutor:
-    def begin() -> None:
-        _THREAD.works = True
-
-    pool = ThreadPoolExecutor(THREADS, "pkray-relational", begin)
-    # Ctrl-C comes to the main thread. In the middle of its submit it would leave a first thread
-    # that the pool does not know of, and the process would wait for it at its end.
-    first = threading.Thread(target=pool.submit, args=(int,))
-    first.start()
-    first.join()
-    return pool
-
-
-os.register_at_fork(after_in_child=_pool.cache_clear)  # threads do not live on in a fork
 
 
 def operator(kind: type[Node]) -> Callable[[Operator], Operator]:

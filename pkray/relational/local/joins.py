@@ -32,11 +32,12 @@ from pkray.columns.batches import (
 from pkray.columns.dense import DenseIndex
 from pkray.errors import EvaluationError
 from pkray.relational.cancellation import checkpoint
-from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, ahead, operator
+from pkray.relational.local.engine import BATCH_ROWS, Engine, Step, operator
 from pkray.relational.local.key_index import KeyIndex, alike, cut_ranges
 from pkray.relational.local.memory import Memory, can_divide, drained
 from pkray.relational.local.rows import condition_of
 from pkray.relational.local.sizes import rows_about
+from pkray.relational.local.threads import ahead
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Join, JoinKind
@@ -302,9 +303,9 @@ class Joining:
         yield from joined(met, self.right, self._pairs(left))
 
     def _pairs(self, left: pa.Table) -> Pairs:
-        if not self.sides.left_keys:
-            return pairs_of(self.sides, left, self.right)
         most = most_pairs(left, self.right, self.most)
+        if not self.sides.left_keys:
+            return pairs_of(self.sides, left, self.right, min(most, BLOCK_ROWS))
         return keyed_pairs(self.sides, left, self.right, self._ranges(left), most)
 
     def _ranges(self, left: pa.Table) -> Ranges:
@@ -531,13 +532,17 @@ def checked_pairs(
     return kept
 
 
-def pairs_of(sides: Sides, left: pa.Table, right: pa.Table) -> Pairs:
-    """Find the pairs of rows, as int64 numbers of rows of each side; the left ones ascend."""
+def pairs_of(sides: Sides, left: pa.Table, right: pa.Table, most: int = BLOCK_ROWS) -> Pairs:
+    """Find the pairs of rows, as int64 numbers of rows of each side; the left ones ascend.
+
+    Args:
+        most: pairs that are looked at at once, about.
+    """
     if sides.left_keys:
-        yield from keyed_pairs(sides, left, right, ranges_of(sides, left, right), BLOCK_ROWS)
+        yield from keyed_pairs(sides, left, right, ranges_of(sides, left, right), most)
         return
     check, names = sides.check(), sides.reads()
-    for batch in _blocks(left, right, names):
+    for batch in _blocks(left, right, names, most):
         kept = batch if check is None else check(batch)
         yield np.asarray(kept[LEFT]), np.asarray(kept[RIGHT])
 
@@ -595,12 +600,14 @@ def keyed_pairs(sides: Sides, left: pa.Table, right: pa.Table, ranges: Ranges, m
         )
 
 
-def _blocks(left: pa.Table, right: pa.Table, names: list[str]) -> Iterator[pa.RecordBatch]:
+def _blocks(
+    left: pa.Table, right: pa.Table, names: list[str], most: int
+) -> Iterator[pa.RecordBatch]:
     """Pair all rows, block by block."""
     if not left.num_rows or not right.num_rows:
         return
-    wide = min(right.num_rows, BLOCK_ROWS)
-    high = max(BLOCK_ROWS // wide, 1)
+    wide = min(right.num_rows, most)
+    high = max(most // wide, 1)
     for top in range(0, left.num_rows, high):
         for start in range(0, right.num_rows, wide):
             rows = np.arange(top, min(top + high, left.num_rows))

@@ -26,6 +26,7 @@ import pyarrow as pa
 from pkray.columns.batches import parts, table_of
 from pkray.errors import UnsupportedError
 from pkray.relational.functions.hashing.rows import row_hashes
+from pkray.relational.local import threads
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import (
     Aggregate,
@@ -100,8 +101,8 @@ class Memory:
 
     @property
     def piece(self) -> int:
-        """Bytes of rows that an operator takes at once, some of them on several threads."""
-        return max(self.share // 4, 1)
+        """Bytes of rows that an operator takes at once: each thread has some, and one waits."""
+        return max(self.share // max(threads.THREADS + 2, 4), 1)
 
     def held(self, node: Node, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Pass on batches that an operator has to keep as a whole.

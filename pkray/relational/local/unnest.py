@@ -17,7 +17,8 @@ from pkray.columns.batches import batch_of, typed
 from pkray.columns.keys import list_parts
 from pkray.errors import EvaluationError
 from pkray.relational.functions.outputs import row_sizes
-from pkray.relational.local.engine import BATCH_ROWS, Engine, Skip, Step, ahead, operator
+from pkray.relational.local.engine import BATCH_ROWS, Engine, Skip, Step, operator
+from pkray.relational.local.threads import ahead
 from pkray.relational.plan.nodes import Unnest
 
 PIECE_BYTES = 16 << 20

@@ -1,6 +1,6 @@
 """Runs one query over rows that are made as they are read, and prints its peak memory.
 
-    python tests/integration/relational/memory_peak.py MEMORY ROWS QUERY
+    python tests/integration/relational/memory_peak.py MEMORY ROWS QUERY THREADS
 
 The peak is of resident memory beyond what was there before, in bytes; with it come the number of
 rows and their sum of ``k``, as JSON.
@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.local import engine
+from pkray.relational.local import threads
 from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.expressions import Expression
@@ -30,8 +30,6 @@ from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
 from pkray.schema.types import DataType
 
-THREADS = 2
-"""Of Arrow and of the engine, on machines of any size: each has batches under way."""
 STEP = 7919
 """A prime: the keys come in no order, each once."""
 
@@ -93,8 +91,8 @@ def computed(query: str, rows: int, memory: int | None) -> tuple[int, int]:
 
 def main() -> None:
     memory, rows, query = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-    pa.set_cpu_count(THREADS)
-    engine.THREADS = THREADS
+    threads.THREADS = int(sys.argv[4])
+    pa.set_cpu_count(threads.THREADS)
     computed(query, 1000, memory)
     gc.collect()
     pa.default_memory_pool().release_unused()
