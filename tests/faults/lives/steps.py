@@ -637,6 +637,8 @@ class Wake(Step):
         called = sleeper.called
         if called is not None and sleeper.what.startswith("drop") and _is_dropped(life, called):
             called.machine, called.state, called.older = None, "dropped", None
+        if called is not None and sleeper.what.startswith("stop") and _had_not_looked(machine):
+            called.state = "stopped"  # whatever runs when it looks
         for job in jobs:
             starts = called is job or job.query in opening
             self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
@@ -660,6 +662,11 @@ class Wake(Step):
             stepping.settle(job.at_work)
             if life.trigger(job) == "changes" and not runs_on(job, job.at_work):
                 raise Wrong(f"a process that woke ended {job.query}: {machine.met}")
+
+
+def _had_not_looked(machine: Machine) -> bool:
+    """Whether a machine slept before it saw what the query is that it was called for."""
+    return machine.met.startswith("list ") and machine.met.endswith("/definitions")
 
 
 def _is_dropped(life: Life, job: Job) -> bool:
