@@ -13,7 +13,6 @@ from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number, whole_number
 from pkray.errors import OptionError, PkrayError, ServiceStartError, UnsupportedError
 from pkray.relational.catalog import Catalog
-from pkray.relational.continuous.queries.hosting import host_name
 from pkray.service.administration import Administered, Placed
 from pkray.shown import html_table
 from pkray.storage.location import TableLocation
@@ -239,4 +238,4 @@ class Service:
 
 def _host_of(query: Any) -> str:
     """Name the work, or the process, that runs a query."""
-    return host_name(query._watched.current)
+    return str(query._watched.current.host_name)

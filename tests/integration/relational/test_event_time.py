@@ -13,7 +13,7 @@ import pytest
 import pkray
 from pkray.errors import OptionError, QueryError, QueryExistsError
 from pkray.relational.continuous.queries.in_process import IN_PROCESS
-from pkray.relational.sql.binder import over as over_module
+from pkray.relational.plan.nodes import Over
 
 COLUMNS = [("k", "INT NOT NULL"), ("at", "TIMESTAMP(3)")]
 WINDOWS = (
@@ -408,7 +408,7 @@ def test_another_form_of_sums_over_event_time_takes_over(catalog, visit):
 
 def test_a_query_that_was_compiled_before_keeps_its_form(catalog, visit, monkeypatch):
     with monkeypatch.context() as before:
-        before.setattr(over_module, "is_in_time", lambda node: False)
+        before.setattr(Over, "can_wait", lambda node: False)
         query = catalog.sql(SO_FAR.format(hint="")).materialize("shop.result")
     query.wait({"shop.visits": visit(4, 1, 2)})
     query.stop()

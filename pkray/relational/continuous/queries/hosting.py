@@ -7,7 +7,6 @@ or calls Python functions of users has processes of its own.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -41,13 +40,6 @@ _MOST_STARTS = 3
 """Processes that an epoch may end; the next one does not begin it."""
 
 
-def host_name(query: StoredQuery) -> str:
-    """Name the process of the first worker of a query."""
-    digest = hashlib.blake2b(query.catalog.warehouse.encode(), digest_size=8).hexdigest()
-    incarnation = query.definition.incarnation
-    return f"pkray-query-{digest}-{f'{incarnation}-' if incarnation else ''}{query.name}"
-
-
 def is_hosted(query: StoredQuery, clock: Callable[[], int] | None) -> bool:
     """Whether a process of the cluster runs a query, or is to."""
     return isinstance(query.catalog.runtime, Hosting) and clock is None and query.is_stored
@@ -55,7 +47,7 @@ def is_hosted(query: StoredQuery, clock: Callable[[], int] | None) -> bool:
 
 def hosted(query: StoredQuery) -> Hosted | None:
     """Find the work of the cluster that runs a query; None where there is none."""
-    runtime, name = query.catalog.runtime, host_name(query)
+    runtime, name = query.catalog.runtime, query.host_name
     if not isinstance(runtime, Hosting):
         return None
     return _pool(query, runtime).hosted(name) or runtime.hosted(name)
@@ -63,7 +55,7 @@ def hosted(query: StoredQuery) -> Hosted | None:
 
 def end_hosted(query: StoredQuery) -> None:
     """End the work of the cluster that runs a query, if there is any."""
-    runtime, name = query.catalog.runtime, host_name(query)
+    runtime, name = query.catalog.runtime, query.host_name
     if isinstance(runtime, Hosting):
         _pool(query, runtime).end(name)
         runtime.end(name)
@@ -75,7 +67,7 @@ def host(query: StoredQuery, is_apart: bool = False) -> None:
     Args:
         is_apart: in processes of its own, whatever its options say.
     """
-    catalog, runtime, name = query.catalog, query.catalog.runtime, host_name(query)
+    catalog, runtime, name = query.catalog, query.catalog.runtime, query.host_name
     assert isinstance(runtime, Hosting)
     if not is_apart:
         end_hosted(query)  # work that has ended
@@ -157,7 +149,7 @@ def hosted_worker(origin: Origin) -> HostedQuery:
         QueryFailedError: it has stopped on an error, which whoever resumes it forgets first.
     """
     query = origin.open()
-    hosting, name = _hosting_of(query, origin), host_name(query)
+    hosting, name = _hosting_of(query, origin), query.host_name
     if _has_died_often(query):
         if origin.is_apart:
             _note_death(query)
@@ -193,7 +185,7 @@ def hosted_member(origin: Origin) -> HostedMember:
             )
         return query.changed(now).shares(room).open(assigned, peers)
 
-    post = Post(_hosting_of(query, origin), host_name(query))
+    post = Post(_hosting_of(query, origin), query.host_name)
     return HostedMember(open_share, post.send, room)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -95,6 +96,13 @@ class StoredQuery:
         """Tell this incarnation from all others that this process knows."""
         warehouse = self.catalog.warehouse.rstrip("/")
         return f"{warehouse}/{self.name}@{self.definition.incarnation}"
+
+    @property
+    def host_name(self) -> str:
+        """Name the process, or the work, of its first worker."""
+        digest = hashlib.blake2b(self.catalog.warehouse.encode(), digest_size=8).hexdigest()
+        incarnation = self.definition.incarnation
+        return f"pkray-query-{digest}-{f'{incarnation}-' if incarnation else ''}{self.name}"
 
     @property
     def store(self) -> QueryStore:
