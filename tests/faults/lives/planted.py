@@ -6,14 +6,11 @@ rows that are left, 3; rows of others that go, 4; columns by name, 12; numbers a
 incarnation that lets go, 23; a table made anew, 48; a savepoint without holds, 71. ``scripts``
 find the last one, and what few random lives or none find: a query that is not compared with its
 result, checkpoints of a run that was overtaken, a result that stays as it is as its query goes
-back, commits of other incarnations.
+back, commits of other incarnations, a run that a sleeper cut off and that ends for good.
 
-A run that lost its query and fails is found by none since requests of a commit go side by side:
-the script that found it counts requests, and none of its places near by finds it again.
-
-No life finds a run that does not look whether its query is still there, as three others hold it
-back too: its checkpoint is gone, nobody wants it to run, its writers are fenced. With all four
-taken away a script finds it, with any one left none does (``test_lives``).
+One is found by no life, and need not be: a run that does not look whether its query is still there
+is held back by three others, too: its checkpoint is gone, nobody wants it to run, its writers are
+fenced. With all four taken away a script finds it; with any one left none does (``test_lives``).
 """
 
 from __future__ import annotations
