@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import pyarrow as pa
 import pytest
 
 import pkray
 from tests.integration.readers import rows_of
+from tests.ray.signals import kill
 
 pytestmark = pytest.mark.ray
 
@@ -29,7 +27,7 @@ def content(table: pa.Table) -> dict:
 
 def kill_owners(table) -> None:
     for owner in table.service_stats()["owners"]:
-        os.kill(int(owner["pid"]), signal.SIGKILL)
+        kill(owner["pid"])
 
 
 @pytest.fixture

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 
@@ -14,6 +12,7 @@ import pytest
 import pkray
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
+from tests.ray.signals import kill
 
 pytestmark = pytest.mark.ray
 
@@ -50,10 +49,6 @@ def expected(parts: list[pa.Table]) -> list[tuple]:
     for part in parts:
         model.update(zip(part["id"].to_pylist(), part["v"].to_pylist(), strict=True))
     return sorted(model.items())
-
-
-def kill(pid: object) -> None:
-    os.kill(int(str(pid)), signal.SIGKILL)
 
 
 def test_an_owner_killed_before_the_commit(table, job):

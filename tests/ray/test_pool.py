@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,6 +12,7 @@ import pkray
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
 from tests.ray.conftest import end_pool
+from tests.ray.signals import kill, stopped
 
 pytestmark = pytest.mark.ray
 
@@ -71,17 +69,6 @@ def actors() -> set[str]:
     return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
 
 
-@contextlib.contextmanager
-def stopped(pid: int):
-    """Without the process until the end, when it wakes, if it is there still."""
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
 def committed(table, job: str, value: int, identifier: int = 1) -> None:
     with table.open_writer(job) as writer:
         writer.upsert(rows(value))
@@ -104,7 +91,7 @@ def test_others_take_over_what_a_killed_worker_had(tables, job):
     writers = [table.open_writer(job) for table in tables]
     for number, writer in enumerate(writers):
         writer.upsert(rows(number))
-    os.kill(pids(tables[0])[0], signal.SIGKILL)
+    kill(pids(tables[0])[0])
     with ThreadPoolExecutor(TABLES) as threads:
         list(threads.map(lambda writer: writer.commit(commit_identifier=1), writers))
     for number, (table, writer) in enumerate(zip(tables, writers, strict=True)):
@@ -118,7 +105,7 @@ def test_rows_of_killed_owners_are_seen_before_their_commit(tables, job):
     with table.open_writer(job) as writer:
         writer.upsert(rows(7))
         for pid in set(pids(table).values()):
-            os.kill(pid, signal.SIGKILL)
+            kill(pid)
         assert found(table) == {7}
         writer.commit(commit_identifier=1)
     assert content(table) == {7}

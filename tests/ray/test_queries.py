@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections import Counter
 
@@ -11,6 +9,7 @@ import pytest
 import ray
 
 import pkray
+from tests.ray.signals import kill
 
 TOTALS = "SELECT coalesce(v % 2, 0) AS side, COUNT(*) AS n FROM t GROUP BY coalesce(v % 2, 0)"
 
@@ -58,7 +57,7 @@ def test_a_query_whose_process_is_killed_goes_on(ray_catalog, put):
     query = ray_catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({1: 1, 2: 2})})
     for number in range(2):
-        os.kill(query.status()["process"], signal.SIGKILL)
+        kill(query.status()["process"])
         query.wait({"default.t": put({number + 3: 3})}, timeout=60)
         assert query.verify().equal
     assert content(ray_catalog) == Counter([(0, 1), (1, 3)])
@@ -96,13 +95,13 @@ def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
     assert reserved("CPU") == 1
     assert reserved("memory") == 100 << 20
     for place in (1, 0):
-        os.kill(query.status()["processes"][place], signal.SIGKILL)
+        kill(query.status()["processes"][place])
         query.wait({"default.t": put({100 + place: 3, 7: 8})}, timeout=60)
         assert query.verify().equal
     result = ray_catalog.load_table("default.r")
-    for owner in result.service_stats()["owners"]:  # to which each worker pushes
-        os.kill(owner["pid"], signal.SIGKILL)
-        query.wait({"default.t": put({owner["pid"]: 1, 9: owner["pid"]})}, timeout=60)
+    for number in (0, 1):  # each worker pushes to both owners
+        kill(result.service_stats()["owners"][number]["pid"])
+        query.wait({"default.t": put({300 + number: 1, 9: number})}, timeout=60)
         assert query.verify().equal
     query.rescale(1)
     query.wait({"default.t": put({200: 1, 8: 9})})
@@ -121,7 +120,7 @@ def test_a_query_in_an_actor_is_upgraded_and_goes_back(ray_catalog, put):
     assert [each.fate for each in upgrade.diff.nodes] == ["warmed up", "dropped"]
     rows = ray_catalog.load_table("default.r").to_arrow().to_pylist()
     assert {row["side"]: row["most"] for row in rows} == {0: 2, 1: 3}
-    os.kill(query.status()["process"], signal.SIGKILL)
+    kill(query.status()["process"])
     query.wait({"default.t": put({4: 4})}, timeout=60)
     assert query.verify().equal
     query.rollback()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
 import time
 
 import pyarrow as pa
@@ -15,6 +12,7 @@ from pkray.errors import ServiceUnavailableError
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
 from tests.ray.conftest import end_pool
+from tests.ray.signals import stopped
 
 pytestmark = pytest.mark.ray
 
@@ -47,24 +45,12 @@ def rows(value: int) -> pa.Table:
     return pa.table({"id": range(100), "v": [value] * 100}, schema=SCHEMA)
 
 
-@contextlib.contextmanager
-def stopped(process: dict):
-    """Without the process until the end, when it wakes, if it is there still."""
-    pid = int(process["pid"])
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGCONT)
-
-
 def test_a_lookup_names_the_owner_that_is_stopped(table):
-    with stopped(table.service_stats()["owners"][1]):
+    with stopped(table.service_stats()["owners"][1]["pid"]):
         began = time.monotonic()
         with pytest.raises(ServiceUnavailableError, match=r"owner 1 of table db\.t.* within 1 s"):
             table.lookup(rows(1).select(["id"]))
-        assert time.monotonic() - began < 8
+        assert time.monotonic() - began < 30
     assert table.lookup(rows(1).select(["id"])).num_rows == 100
 
 
@@ -72,7 +58,7 @@ def test_an_owner_that_is_stopped_is_replaced_and_its_rows_are_committed_once(ta
     before = table.service_stats()["owners"]
     with table.open_writer(job) as writer:
         writer.upsert(rows(2))
-        with stopped(before[1]):
+        with stopped(before[1]["pid"]):
             writer.commit(commit_identifier=2)
             assert table.service_stats()["owners"][1]["pid"] != before[1]["pid"]
         writer.commit(commit_identifier=2)
@@ -84,7 +70,7 @@ def test_an_owner_that_is_stopped_is_replaced_and_its_rows_are_committed_once(ta
 def test_a_coordinator_that_is_stopped_is_replaced(table, job):
     with table.open_writer(job) as writer:
         writer.upsert(rows(2))
-        with stopped(table.service_stats()["coordinator"][0]):
+        with stopped(table.service_stats()["coordinator"][0]["pid"]):
             writer.commit(commit_identifier=2)
         writer.upsert(rows(3))
         writer.commit(commit_identifier=3)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 from collections.abc import Iterable
 
@@ -13,6 +11,7 @@ import pytest
 
 import pkray
 from tests.integration.readers import rows_of
+from tests.ray.signals import kill
 
 pytestmark = pytest.mark.ray
 
@@ -47,10 +46,6 @@ def actors() -> set[str]:
     from ray.util import list_named_actors
 
     return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
-
-
-def kill(pid: object) -> None:
-    os.kill(int(str(pid)), signal.SIGKILL)
 
 
 def test_dynamic_buckets_outlive_their_owners(ray_catalog):

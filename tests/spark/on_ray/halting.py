@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable
@@ -85,9 +86,10 @@ def kill_coordinator(table) -> None:
 
 
 def kill(pid: int) -> None:
-    process = psutil.Process(pid)
-    process.kill()
-    _wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process = psutil.Process(pid)
+        process.kill()
+        _wait_for(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
 
 
 def _executor_pid() -> int:
