@@ -13,7 +13,7 @@ from pkray import json_files
 from pkray.api.query import Query, held
 from pkray.arguments.facade import checked_class
 from pkray.errors import PlanError
-from pkray.relational import outcome, running
+from pkray.relational import outcome, plan_files, running
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
@@ -22,13 +22,6 @@ from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of, refusals
-from pkray.relational.plan_files import (
-    check_plan_path,
-    plan_exists,
-    read_plan,
-    roots_of,
-    write_plan,
-)
 from pkray.relational.session import QuerySession
 from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
@@ -74,7 +67,7 @@ class Plan:
             TableExistsError: there is one, and `overwrite` is false.
             StorageError: it cannot be written.
         """
-        write_plan(self._document, os.fspath(path), overwrite=overwrite)
+        plan_files.write_plan(self._document, os.fspath(path), overwrite=overwrite)
 
     def execute(self, continuous: bool = True) -> Any:
         """Run the plan.
@@ -173,16 +166,16 @@ def run_plan_statement(
 ) -> pa.Table:
     """Do COMPILE PLAN or EXECUTE PLAN."""
     session = catalog.session
-    check_plan_path(asked.path, session.options)
+    plan_files.check_plan_path(asked.path, session.options)
     if isinstance(asked, said.CompilePlan):
-        if asked.if_not_exists and plan_exists(asked.path):
+        if asked.if_not_exists and plan_files.plan_exists(asked.path):
             return DONE
         asked_for = asked.statement
         inserts = (asked_for,) if isinstance(asked_for, said.Insert) else asked_for.inserts
         bound = [BoundInsert(catalog, each, dialect) for each in inserts]
         Plan.from_compiled(compile_inserts(catalog, bound, dialect)).write(asked.path)
         return DONE
-    if asked.if_exists and not plan_exists(asked.path):
+    if asked.if_exists and not plan_files.plan_exists(asked.path):
         return DONE
     bounded = session.options.get("execution.runtime-mode", "").lower() == "batch"
     plan = load_plan(session, asked.path)
@@ -195,12 +188,12 @@ def run_plan_statement(
 
 def load_plan(session: QuerySession, path: str | os.PathLike[str]) -> Plan:
     """Read a plan from a file; as of ``Catalog.load_plan``."""
-    data = read_plan(os.fspath(path))
+    data = plan_files.read_plan(os.fspath(path))
     try:
         document = json_files.values(data)
     except ValueError as error:
         raise PlanError(f"{path} is no plan: {error}", faults=(("", str(error)),)) from None
-    return Plan(document, roots_of(session, document), session)
+    return Plan(document, plan_files.roots_of(session, document), session)
 
 
 def _rows(plan: Node, session: QuerySession | None) -> pa.Table:

@@ -30,14 +30,7 @@ from pkray.lsm.keys.key_groups import RowOrder, concat, take
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
-from pkray.metadata.live import (
-    BucketId,
-    by_bucket,
-    changelog_entries,
-    delta_entries,
-    live_files,
-    unless_expired,
-)
+from pkray.metadata import live
 from pkray.options import TableOptions
 from pkray.scan.moment import Timestamp, epoch_millis
 from pkray.schema import row_kind
@@ -124,14 +117,14 @@ class ChangesBetween:
         def added(snapshot: Snapshot) -> Iterable[ManifestEntry]:
             if snapshot.commit_kind != APPEND:
                 return []
-            return [e for e in delta_entries(self._store, snapshot) if e.kind == ADD]
+            return [e for e in live.delta_entries(self._store, snapshot) if e.kind == ADD]
 
         return self._summed(between, added, merged_deltas)
 
     def _changelog(self, between: Range) -> Iterator[pa.RecordBatch]:
         def saved(snapshot: Snapshot) -> Iterable[ManifestEntry]:
             is_overwrite = snapshot.commit_kind == OVERWRITE
-            return [] if is_overwrite else changelog_entries(self._store, snapshot)
+            return [] if is_overwrite else live.changelog_entries(self._store, snapshot)
 
         return self._summed(between, saved, last_changes)
 
@@ -141,15 +134,15 @@ class ChangesBetween:
         files_of: Callable[[Snapshot], Iterable[ManifestEntry]],
         summed: Callable[..., Iterator[pa.RecordBatch]],
     ) -> Iterator[pa.RecordBatch]:
-        files: dict[BucketId, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
+        files: dict[live.BucketId, list[tuple[DataFileMeta, ...]]] = defaultdict(list)
         start, end = between.ids
         for number in range(start + 1, end + 1):
             entries = files_of(self._history.find(number))
-            for bucket, of_bucket in by_bucket(entries).items():
+            for bucket, of_bucket in live.by_bucket(entries).items():
                 files[bucket].append(of_bucket)
         columns = [KIND, *self._request.needed]
         for bucket, of_snapshots in sorted(files.items()):
-            with unless_expired(self._store, end):
+            with live.unless_expired(self._store, end):
                 for rows in summed(
                     self._store, self._request.schema, bucket, of_snapshots, columns
                 ):
@@ -174,16 +167,16 @@ class ChangesBetween:
                 show_old=False,
             ).read(self._store)
 
-    def _bucket_states(self, at: int | Snapshot) -> dict[BucketId, BucketState]:
+    def _bucket_states(self, at: int | Snapshot) -> dict[live.BucketId, BucketState]:
         if at == 0:
             return {}
         snapshot = self._history.whole(at) if isinstance(at, int) else at
         min_level = int(skips_level_0(self._request.schema))
-        entries = live_files(self._store, snapshot)
+        entries = live.live_files(self._store, snapshot)
         vectors = {}
         if self._options.deletion_vectors_enabled:
             vectors = index_files(self._store, snapshot, DELETION_VECTORS)
-        files = by_bucket(entry for entry in entries if entry.file.level >= min_level)
+        files = live.by_bucket(entry for entry in entries if entry.file.level >= min_level)
         return {
             bucket: BucketState(*bucket, of_bucket, tuple(vectors.get(bucket, ())))
             for bucket, of_bucket in files.items()
@@ -273,7 +266,7 @@ def _id(of: int | Snapshot) -> int:
 def last_changes(
     store: ObjectStore,
     schema: TableSchema,
-    bucket: BucketId,
+    bucket: live.BucketId,
     files: Sequence[tuple[DataFileMeta, ...]],
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:
@@ -296,7 +289,7 @@ def last_changes(
 def merged_deltas(
     store: ObjectStore,
     schema: TableSchema,
-    bucket: BucketId,
+    bucket: live.BucketId,
     files: Sequence[tuple[DataFileMeta, ...]],
     columns: Sequence[str],
 ) -> Iterator[pa.RecordBatch]:

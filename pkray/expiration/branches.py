@@ -6,14 +6,8 @@ import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pkray import errors
 from pkray.arguments.file_names import ALLOWED, MOST_CHOSEN_BYTES, fault
-from pkray.errors import (
-    BranchExistsError,
-    BranchNotFoundError,
-    CommitConflictError,
-    StorageError,
-    TableError,
-)
 from pkray.expiration.delete_files import delete_unreferenced
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, encode
@@ -88,7 +82,7 @@ class BranchHistories:
         if not self.exists(name):
             names = self.names()
             there = f"its branches are {', '.join(names)}" if names else "it has no branches"
-            raise BranchNotFoundError(
+            raise errors.BranchNotFoundError(
                 f"branch {name!r} of {self._table} does not exist: {there}", branch=name
             )
 
@@ -110,7 +104,7 @@ class BranchHistories:
             ids = [number for number in ids if number <= tagged.snapshot.schema_id]
         there = SchemaStore(history, self._table).ids()
         if there and not self._was_cut_short(history, tagged, there, ids):
-            raise BranchExistsError(
+            raise errors.BranchExistsError(
                 f"branch {name!r} of {self._table} exists already: delete it first, or choose "
                 "another name",
                 branch=name,
@@ -138,7 +132,7 @@ class BranchHistories:
         history.delete([file.path for file in history.list(paths.SCHEMA_DIR)])
         history.delete([file.path for file in history.list()])
         remove_empty_tree(history)  # other engines take a folder for a branch
-        with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
+        with contextlib.suppress(errors.StorageError):  # what stays is the orphan cleaner's
             delete_unreferenced(
                 self._main, schema, [*snapshots, *changelogs], [*snapshots[:1], *tagged]
             )
@@ -165,7 +159,7 @@ class BranchHistories:
         branch, main = SnapshotStore(history), SnapshotStore(self._main)
         snapshots = list(branch.all())
         if not snapshots:
-            raise TableError(
+            raise errors.TableError(
                 f"branch {name!r} of {self._table} has no snapshots: commit to it before the "
                 "table is made what it is",
                 branch=name,
@@ -189,7 +183,7 @@ class BranchHistories:
         removed = self._make_room(main, shared if continues else 0, history, coming)
         for snapshot in coming:
             if not main.publish(snapshot) and not main.holds(snapshot):
-                raise CommitConflictError(
+                raise errors.CommitConflictError(
                     f"table {self._table} was committed to while branch {name!r} took its place, "
                     f"and has another snapshot {snapshot.id}: do it again",
                     branch=name,
@@ -198,7 +192,7 @@ class BranchHistories:
         for tag in TagStore(history).tags():
             self._main.write(paths.tag(tag.name), encode_tag(tag))
         main.write_hints()
-        with contextlib.suppress(StorageError):  # what stays is the orphan cleaner's
+        with contextlib.suppress(errors.StorageError):  # what stays is the orphan cleaner's
             # What the oldest has was added by those that have expired, too.
             delete_unreferenced(self._main, schema, [*removed, *changelogs], [*removed[-1:], *tags])
         return snapshots[-1]
@@ -298,4 +292,4 @@ def check_name(name: object) -> None:
         reason = "give one that is no number"
     else:
         return
-    raise TableError(f"{name!r} is no name of a branch: {reason}", branch=name)
+    raise errors.TableError(f"{name!r} is no name of a branch: {reason}", branch=name)

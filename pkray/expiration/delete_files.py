@@ -6,14 +6,7 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from pkray.errors import StorageError
-from pkray.expiration.references import (
-    References,
-    branch_roots,
-    collect,
-    data_metadata,
-    entries_if_there,
-    list_files,
-)
+from pkray.expiration import references
 from pkray.format.data_file import ADD, ManifestEntry
 from pkray.format.partition import PartitionSpec
 from pkray.format.snapshot import Snapshot
@@ -48,16 +41,16 @@ def delete_unreferenced(
     metadata: set[str] = set()
     for snapshot in (*removed, *whole):
         for name in (snapshot.delta_manifest_list, snapshot.changelog_manifest_list):
-            data.update(_added(schema, entries_if_there(main, name)))
-            metadata |= list_files(main, name)
-        metadata |= data_metadata(main, snapshot)
+            data.update(_added(schema, references.entries_if_there(main, name)))
+            metadata |= references.list_files(main, name)
+        metadata |= references.data_metadata(main, snapshot)
     for snapshot in whole:
         with contextlib.suppress(StorageError):  # cleaned before
             data.update(_added(schema, live_files(main, snapshot)))
-    kept = References()
+    kept = references.References()
     deltas = schema.core.changelog_producer == "none"
-    for root in (main, *branch_roots(main)):
-        collect(main, root, kept, deltas=deltas)
+    for root in (main, *references.branch_roots(main)):
+        references.collect(main, root, kept, deltas=deltas)
     unreferenced = [path for path in data if path.rsplit("/", 1)[-1] not in kept.data]
     unnamed = sorted(metadata - kept.metadata)
     main.delete(unreferenced)

@@ -7,19 +7,9 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 
 from pkray.errors import MissingFileError
+from pkray.expiration import references
 from pkray.expiration.expiry_journal import Expiring
 from pkray.expiration.expiry_report import ExpiryReport
-from pkray.expiration.references import (
-    NameSet,
-    References,
-    branch_roots,
-    collect,
-    data_metadata,
-    entries_if_there,
-    list_files,
-    live_hashes,
-    read_list_if_there,
-)
 from pkray.format import paths
 from pkray.format.data_file import ADD, COMPACT_SOURCE, ManifestEntry
 from pkray.format.manifest import ManifestFileMeta
@@ -57,10 +47,10 @@ class UnreferencedFiles:
         self._history = history
         self._tags = TagStore(history)
         self._changelogs = ChangelogStore(history)
-        self._tagged: OrderedDict[str, NameSet] = OrderedDict()
+        self._tagged: OrderedDict[str, references.NameSet] = OrderedDict()
         self._tag_metadata: dict[str, set[str]] = {}
         self._delta_lists: dict[int, set[str]] = {}
-        self._others: dict[str, tuple[Hashable, References]] = {}
+        self._others: dict[str, tuple[Hashable, references.References]] = {}
 
     def delete(self, expiring: Expiring, schema: TableSchema) -> ExpiryReport:
         """Delete the files of expired snapshots that nothing kept names; missing ones are passed
@@ -91,9 +81,9 @@ class UnreferencedFiles:
         changed = [snapshot.delta_manifest_list for snapshot in snapshots]
         if not expiring.keep_changelogs:
             changed += [name for s in snapshots if (name := s.changelog_manifest_list) is not None]
-        lists = each(store, lambda name: read_list_if_there(store, name), changed)
+        lists = each(store, lambda name: references.read_list_if_there(store, name), changed)
         base = [snapshot.base_manifest_list for snapshot in snapshots]
-        each(store, lambda name: read_list_if_there(store, name), base)
+        each(store, lambda name: references.read_list_if_there(store, name), base)
 
         def read(manifest: ManifestFileMeta) -> None:
             with contextlib.suppress(MissingFileError):
@@ -101,16 +91,16 @@ class UnreferencedFiles:
 
         each(store, read, [manifest for found in lists for manifest in found])
 
-    def _elsewhere(self, schema: TableSchema) -> References:
+    def _elsewhere(self, schema: TableSchema) -> references.References:
         """Collect what other branches name, and the table itself where this is a branch."""
-        found = References()
-        for root in (self._store, *branch_roots(self._store)):
+        found = references.References()
+        for root in (self._store, *references.branch_roots(self._store)):
             if root.url == self._history.url:
                 continue
             state = _state(root)
             if self._others.get(root.url, (None,))[0] != state:
-                named = References()
-                collect(self._store, root, named, deltas=_reads_deltas(schema))
+                named = references.References()
+                references.collect(self._store, root, named, deltas=_reads_deltas(schema))
                 self._others[root.url] = state, named
             named = self._others[root.url][1]
             found.metadata |= named.metadata
@@ -122,7 +112,9 @@ class UnreferencedFiles:
         unreferenced: dict[str, list[str]] = {}
         for snapshot in expiring.expired:
             if not expiring.keep_changelogs:
-                for entry in entries_if_there(self._store, snapshot.changelog_manifest_list):
+                for entry in references.entries_if_there(
+                    self._store, snapshot.changelog_manifest_list
+                ):
                     if entry.kind == ADD:
                         unreferenced.update(_paths(entry, partitions))
         deleters = expiring.expired  # a file is deleted by the snapshot after the last that has it
@@ -177,7 +169,7 @@ class UnreferencedFiles:
         """Return the files that a snapshot deleted, by path; a file that only changed level
         stays."""
         removed: dict[str, ManifestEntry] = {}
-        for entry in entries_if_there(self._store, snapshot.delta_manifest_list):
+        for entry in references.entries_if_there(self._store, snapshot.delta_manifest_list):
             path = partitions.files(entry.partition, entry.bucket, entry.file)[0]
             if entry.kind == ADD:
                 removed.pop(path, None)
@@ -194,13 +186,13 @@ class UnreferencedFiles:
         lists: set[str] = set()
         for snapshot in expired:
             names = [snapshot.base_manifest_list]
-            unreferenced |= data_metadata(self._store, snapshot)
+            unreferenced |= references.data_metadata(self._store, snapshot)
             names.append(snapshot.delta_manifest_list)
             if not expiring.keep_changelogs and snapshot.changelog_manifest_list is not None:
-                unreferenced |= list_files(self._store, snapshot.changelog_manifest_list)
+                unreferenced |= references.list_files(self._store, snapshot.changelog_manifest_list)
                 names.append(snapshot.changelog_manifest_list)
             lists.update(paths.manifest(name) for name in names)
-        named = data_metadata(self._store, expiring.kept, strict=True)
+        named = references.data_metadata(self._store, expiring.kept, strict=True)
         named |= self._metadata_of(kept.tags_before(expiring.kept.id + 1))
         if reads_deltas:
             named |= self._deltas_of_changelogs()
@@ -214,7 +206,9 @@ class UnreferencedFiles:
             del self._delta_lists[number]
         for number in ids - self._delta_lists.keys():
             for changelog in self._changelogs.range(number, number):
-                self._delta_lists[number] = list_files(self._store, changelog.delta_manifest_list)
+                self._delta_lists[number] = references.list_files(
+                    self._store, changelog.delta_manifest_list
+                )
         return set().union(*self._delta_lists.values())
 
     def _metadata_of(self, tags: Iterable[Snapshot]) -> set[str]:
@@ -223,14 +217,14 @@ class UnreferencedFiles:
         for key in [key for key in self._tag_metadata if key not in by_key]:
             del self._tag_metadata[key]
         for key in by_key.keys() - self._tag_metadata.keys():
-            self._tag_metadata[key] = data_metadata(self._store, by_key[key])
+            self._tag_metadata[key] = references.data_metadata(self._store, by_key[key])
         return set().union(*self._tag_metadata.values())
 
-    def _names_of(self, tag: Snapshot) -> NameSet:
+    def _names_of(self, tag: Snapshot) -> references.NameSet:
         key = _key(tag)
         if key not in self._tagged:
-            names = NameSet()
-            names.add(live_hashes(self._store, tag))
+            names = references.NameSet()
+            names.add(references.live_hashes(self._store, tag))
             self._tagged[key] = names
             if len(self._tagged) > _CACHED_TAGS:
                 self._tagged.popitem(last=False)
@@ -245,7 +239,7 @@ class _Kept:
         tags: tagged snapshots by ascending id.
     """
 
-    def __init__(self, tags: Sequence[Snapshot], elsewhere: References) -> None:
+    def __init__(self, tags: Sequence[Snapshot], elsewhere: references.References) -> None:
         self._tags = tags
         self.elsewhere = elsewhere
 

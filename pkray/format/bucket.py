@@ -15,18 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pkray.errors import UnsupportedError
+from pkray.format import words
 from pkray.format.binary_row import null_words, slot_words, tail_words
-from pkray.format.words import (
-    TAIL_MASKS,
-    AnyWords,
-    Bytes,
-    Column,
-    Ints,
-    Slots,
-    column_slots,
-    header_words,
-    one_array,
-)
 from pkray.schema.types import DataType
 
 Hashes = npt.NDArray[np.int32]
@@ -42,7 +32,7 @@ _HALF = np.uint64(32)
 
 
 def assign_buckets(
-    columns: Sequence[Column],
+    columns: Sequence[words.Column],
     types: Sequence[DataType],
     num_buckets: int,
     function: str = "default",
@@ -74,7 +64,7 @@ def assign_buckets(
 
 
 def _modulo(
-    columns: Sequence[Column], types: Sequence[DataType], num_buckets: int
+    columns: Sequence[words.Column], types: Sequence[DataType], num_buckets: int
 ) -> npt.NDArray[np.int32]:
     if len(types) != 1 or types[0].root not in ("INT", "BIGINT"):
         raise UnsupportedError(
@@ -83,27 +73,27 @@ def _modulo(
             option="bucket-function.type",
             value="mod",
         )
-    keys = one_array(columns[0], types[0]).to_numpy(zero_copy_only=False)
+    keys = words.one_array(columns[0], types[0]).to_numpy(zero_copy_only=False)
     return np.mod(keys, num_buckets).astype(np.int32)
 
 
-def hash_rows(columns: Sequence[Column], types: Sequence[DataType]) -> Hashes:
+def hash_rows(columns: Sequence[words.Column], types: Sequence[DataType]) -> Hashes:
     """Hash each row of these columns: int32, one a row."""
-    arrays = [one_array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    arrays = [words.one_array(column, kind) for column, kind in zip(columns, types, strict=True)]
     hashes = np.empty(len(arrays[0]), np.uint32)
     for start in range(0, len(hashes), BLOCK_ROWS):
         block = [array.slice(start, BLOCK_ROWS) for array in arrays]
-        slots = [column_slots(array, kind) for array, kind in zip(block, types, strict=True)]
+        slots = [words.column_slots(array, kind) for array, kind in zip(block, types, strict=True)]
         _hash_block(slots, hashes[start : start + BLOCK_ROWS])
     return hashes.view(np.int32)
 
 
-def _hash_block(slots: Sequence[Slots], out: State) -> None:
+def _hash_block(slots: Sequence[words.Slots], out: State) -> None:
     """Each row's words in their order: header, slots, then the columns' variable parts."""
     scratch = np.empty((2, len(out)), np.uint32)
     state = np.full(1, _SEED, np.uint32)  # of all rows, until they differ
 
-    def mix(word: AnyWords | None) -> None:
+    def mix(word: words.AnyWords | None) -> None:
         nonlocal state
         if len(state) == 1 and word is not None:
             if word.strides == (0,):
@@ -115,7 +105,7 @@ def _hash_block(slots: Sequence[Slots], out: State) -> None:
 
     for word in null_words(slots):
         mix(word)
-    cursor: Ints | int = header_words(len(slots)) + len(slots)
+    cursor: words.Ints | int = words.header_words(len(slots)) + len(slots)
     tails = [tail_words(column) for column in slots]
     for column, tail in zip(slots, tails, strict=True):
         mix(slot_words(column, cursor))
@@ -133,7 +123,7 @@ def _hash_block(slots: Sequence[Slots], out: State) -> None:
     _finish(out, np.asarray(cursor * 8).astype(np.uint32), scratch)
 
 
-def _mix_ragged(state: State, text: Bytes, sizes: Ints, scratch: State) -> None:
+def _mix_ragged(state: State, text: words.Bytes, sizes: words.Ints, scratch: State) -> None:
     """Longest values first, so that those which have a j-th word are the first ones."""
     longest = int(sizes.max())
     shortness = longest - sizes
@@ -145,13 +135,13 @@ def _mix_ragged(state: State, text: Bytes, sizes: Ints, scratch: State) -> None:
     starts, lengths, mixed = text.starts[rows], text.lengths[rows], state[rows]
     for j, (count, going_on) in enumerate(itertools.pairwise([*having.tolist(), 0])):
         word = text.view[starts[:count]]
-        word[going_on:] &= TAIL_MASKS[lengths[going_on:count] - 8 * j]
+        word[going_on:] &= words.TAIL_MASKS[lengths[going_on:count] - 8 * j]
         starts[:going_on] += 8
         _mix_word(mixed[:count], word, scratch[:, :count])
     state[rows] = mixed
 
 
-def _mix_word(state: State, word: AnyWords | None, scratch: State) -> None:
+def _mix_word(state: State, word: words.AnyWords | None, scratch: State) -> None:
     """Take in the two 32-bit halves of an 8-byte word, the lower first."""
     k, spare = scratch
     if word is None:

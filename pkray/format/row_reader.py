@@ -9,20 +9,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from pkray.errors import CorruptFileError, UnsupportedError
-from pkray.format.words import (
-    ARITY_BYTES,
-    COMPACT_DECIMAL_PRECISION,
-    COMPACT_TIMESTAMP_PRECISION,
-    FIXED_BYTES,
-    HEADER_BITS,
-    INLINE_BYTES,
-    Bools,
-    Ints,
-    Words,
-    expand,
-    header_words,
-    text_bytes,
-)
+from pkray.format import words
 from pkray.schema.types import BINARIES, STRINGS, TIMESTAMPS, DataType
 
 _OFFSET_SHIFT = np.uint64(32)
@@ -33,17 +20,17 @@ class RowReader:
 
     def __init__(self, rows: Sequence[bytes] | pa.Array, arity: int) -> None:
         array = rows if isinstance(rows, pa.Array) else pa.array(rows, pa.binary())
-        text = text_bytes(array.cast(pa.binary()), None)
+        text = words.text_bytes(array.cast(pa.binary()), None)
         self.count, self.arity = len(array), arity
         self.view = text.view
         self.bytes = text.data
-        self.starts = text.starts + ARITY_BYTES
-        self.sizes = text.lengths - ARITY_BYTES
-        self.slots = self.starts + 8 * header_words(arity)
+        self.starts = text.starts + words.ARITY_BYTES
+        self.sizes = text.lengths - words.ARITY_BYTES
+        self.slots = self.starts + 8 * words.header_words(arity)
         self._check(text.starts)
 
-    def _check(self, starts: Ints) -> None:
-        least = 8 * (header_words(self.arity) + self.arity)
+    def _check(self, starts: words.Ints) -> None:
+        least = 8 * (words.header_words(self.arity) + self.arity)
         short = self.sizes < least
         if short.any():
             raise _corrupt(f"a row has {int(self.sizes[short][0])} bytes, {least} are due")
@@ -57,7 +44,7 @@ class RowReader:
 
     def column(self, i: int, kind: DataType) -> pa.Array:
         """Decode the field at one position: a value a row."""
-        which, bit = divmod(i + HEADER_BITS, 64)
+        which, bit = divmod(i + words.HEADER_BITS, 64)
         word = self.view[self.starts + 8 * which]
         valid = (word >> np.uint64(bit)) & np.uint64(1) == 0
         slot = self.view[self.slots + 8 * i]
@@ -70,29 +57,29 @@ class RowReader:
             return _array(kind, valid, self._timestamp(kind, slot, valid))
         if kind.root == "BOOLEAN":
             return pa.array((slot & np.uint64(1)).astype(np.bool_), mask=~valid)
-        if kind.root not in FIXED_BYTES:
+        if kind.root not in words.FIXED_BYTES:
             raise UnsupportedError(f"{kind} cannot be in a BinaryRow; use a scalar type")
-        return _array(kind, valid, slot.astype(f"u{FIXED_BYTES[kind.root]}"))
+        return _array(kind, valid, slot.astype(f"u{words.FIXED_BYTES[kind.root]}"))
 
-    def _pointed(self, slot: Words, used: Bools, size: Ints | int) -> Ints:
+    def _pointed(self, slot: words.Words, used: words.Bools, size: words.Ints | int) -> words.Ints:
         """Where in the buffer the variable part of each row is; row start where not used."""
         offset = (slot >> _OFFSET_SHIFT).astype(np.int64)
         if (used & ((offset < 0) | (offset + size > self.sizes))).any():
             raise _corrupt("a row points outside itself")
         return self.starts + np.where(used, offset, 0)
 
-    def _text(self, i: int, kind: DataType, slot: Words, valid: Bools) -> pa.Array:
+    def _text(self, i: int, kind: DataType, slot: words.Words, valid: words.Bools) -> pa.Array:
         mark = slot >> np.uint64(56)
         inline = mark >= 0x80
         length = np.where(inline, mark & np.uint64(0x7F), slot & np.uint64(0xFFFFFFFF))
-        lengths: Ints = np.where(valid, length, 0).astype(np.int64)
-        if (inline & valid & (lengths > INLINE_BYTES)).any():
+        lengths: words.Ints = np.where(valid, length, 0).astype(np.int64)
+        if (inline & valid & (lengths > words.INLINE_BYTES)).any():
             raise _corrupt("a row has an inline value of more than 7 bytes")
         pointed = self._pointed(slot, valid & ~inline, lengths)
         source = np.where(inline, self.slots + 8 * i, pointed)
         ends = np.zeros(self.count + 1, np.int64)
         np.cumsum(lengths, out=ends[1:])
-        of_row, position = expand(lengths)
+        of_row, position = words.expand(lengths)
         data = self.bytes[source[of_row] + position]
         buffers = [_bitmap(valid), pa.py_buffer(ends.astype(np.int32)), pa.py_buffer(data)]
         array = pa.Array.from_buffers(kind.arrow, self.count, buffers)
@@ -102,8 +89,10 @@ class RowReader:
             raise _corrupt(f"a row holds a string that is not UTF-8 ({error})") from error
         return array
 
-    def _decimal(self, kind: DataType, slot: Words, valid: Bools) -> tuple[Words, Ints]:
-        if (kind.precision or 0) <= COMPACT_DECIMAL_PRECISION:
+    def _decimal(
+        self, kind: DataType, slot: words.Words, valid: words.Bools
+    ) -> tuple[words.Words, words.Ints]:
+        if (kind.precision or 0) <= words.COMPACT_DECIMAL_PRECISION:
             return slot, slot.view(np.int64) >> 63
         lengths = np.where(valid, slot & np.uint64(0xFFFFFFFF), 16).astype(np.int64)
         if ((lengths < 1) | (lengths > 16)).any():
@@ -121,8 +110,8 @@ class RowReader:
         high = np.where(far, high >> 63, high >> near.astype(np.int64))
         return low.astype(np.uint64), high
 
-    def _timestamp(self, kind: DataType, slot: Words, valid: Bools) -> Ints:
-        if (kind.precision or 0) <= COMPACT_TIMESTAMP_PRECISION:
+    def _timestamp(self, kind: DataType, slot: words.Words, valid: words.Bools) -> words.Ints:
+        if (kind.precision or 0) <= words.COMPACT_TIMESTAMP_PRECISION:
             return slot.view(np.int64)
         millis = self.view[self._pointed(slot, valid, 8)].view(np.int64)
         nanos = (slot & np.uint64(0xFFFFFFFF)).astype(np.int64)
@@ -131,12 +120,12 @@ class RowReader:
         return millis * 1_000_000 + nanos
 
 
-def _array(kind: DataType, valid: Bools, values: npt.NDArray[np.generic]) -> pa.Array:
+def _array(kind: DataType, valid: words.Bools, values: npt.NDArray[np.generic]) -> pa.Array:
     buffers = [_bitmap(valid), pa.py_buffer(np.ascontiguousarray(values))]
     return pa.Array.from_buffers(kind.arrow, len(valid), buffers)
 
 
-def _bitmap(valid: Bools) -> pa.Buffer | None:
+def _bitmap(valid: words.Bools) -> pa.Buffer | None:
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
 
 

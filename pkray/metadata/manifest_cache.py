@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 
-from pkray.format import paths
+from pkray.format import manifest, paths
 from pkray.format.data_file import ManifestEntry
-from pkray.format.manifest import (
-    IndexManifestEntry,
-    ManifestFileMeta,
-    read_index_manifest,
-    read_manifest,
-    read_manifest_list,
-)
 from pkray.metadata.metadata_cache import metadata
 from pkray.storage.object_store import ObjectStore
 
@@ -53,10 +46,10 @@ def _key(store: ObjectStore, path: str) -> Hashable:
     return store.url, path
 
 
-manifests: _Files[ManifestEntry] = _Files(read_manifest)
-manifest_lists: _Files[ManifestFileMeta] = _Files(
-    lambda data, path, size: read_manifest_list(data, path)
+manifests: _Files[ManifestEntry] = _Files(manifest.read_manifest)
+manifest_lists: _Files[manifest.ManifestFileMeta] = _Files(
+    lambda data, path, size: manifest.read_manifest_list(data, path)
 )
-index_manifests: _Files[IndexManifestEntry] = _Files(
-    lambda data, path, size: read_index_manifest(data, path)
+index_manifests: _Files[manifest.IndexManifestEntry] = _Files(
+    lambda data, path, size: manifest.read_index_manifest(data, path)
 )

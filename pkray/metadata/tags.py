@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from pkray import errors
 from pkray.arguments.file_names import check_chosen, fault
 from pkray.clock import now_millis
-from pkray.errors import (
-    MissingFileError,
-    SnapshotNotFoundError,
-    TableError,
-    TagExistsError,
-    TagNotFoundError,
-)
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.format.tag import Tag, decode, encode
@@ -70,7 +64,7 @@ class TagStore:
         path = paths.tag(name)
         try:
             return decode(self._store.read(path), name, self._store.location(path))
-        except MissingFileError:
+        except errors.MissingFileError:
             return None
 
     def get(self, name: str) -> Tag:
@@ -83,7 +77,7 @@ class TagStore:
         if tag is None:
             names = self.names()
             there = f"its tags are {', '.join(names)}" if names else "it has no tags"
-            raise TagNotFoundError(
+            raise errors.TagNotFoundError(
                 f"tag {name!r} of {self._store.url!r} does not exist: {there}", tag=name
             )
         return tag
@@ -116,7 +110,7 @@ class TagStore:
         if not self._store.create(path, encode(tag)):
             if if_not_exists:
                 return self.get(name)
-            raise TagExistsError(
+            raise errors.TagExistsError(
                 f"tag {name!r} of {self._store.url!r} exists already: delete it first, or choose "
                 "another name",
                 tag=name,
@@ -139,12 +133,12 @@ class TagStore:
         there."""
         try:
             there = self._snapshots.read(tag.snapshot.id, fresh=True)
-        except SnapshotNotFoundError:
+        except errors.SnapshotNotFoundError:
             undo(tag.name)
             raise
         if there != tag.snapshot:
             undo(tag.name)
-            raise SnapshotNotFoundError(
+            raise errors.SnapshotNotFoundError(
                 f"snapshot {tag.snapshot.id} of {self._store.url!r} was rolled back while tag "
                 f"{tag.name!r} was made; tag another one",
                 snapshot_id=tag.snapshot.id,
@@ -154,4 +148,4 @@ class TagStore:
 
 def check_name(name: object) -> None:
     """Raise a `TableError` for a name that no tag can have."""
-    check_chosen(name, "tag", TableError)
+    check_chosen(name, "tag", errors.TableError)

@@ -13,20 +13,15 @@ from pkray.errors import OptionError, QueryError
 from pkray.relational.functions.time.now import at_instant
 from pkray.relational.local.catalogue import run as run_local
 from pkray.relational.optimizer import optimize
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef
-from pkray.relational.plan.nodes import (
-    Node,
-    Project,
-    Scan,
-    WatermarkAssign,
-)
 from pkray.relational.sources.table import TableSource
 
 _TRIES = 10
 """Looks at the newest snapshots of all tables, until none has moved between two."""
 
 
-def prepare(plan: Node) -> Node:
+def prepare(plan: nodes.Node) -> nodes.Node:
     """Make a bound plan ready to be run; its columns keep their types.
 
     The optimizer finds that some are never NULL; who runs the plan was told otherwise.
@@ -34,22 +29,22 @@ def prepare(plan: Node) -> Node:
     found = optimize(plan, bounded=True)
     if found.fields == plan.fields:
         return found
-    return Project(
+    return nodes.Project(
         found, tuple((each.name, ColumnRef(each.type, each.name)) for each in plan.fields)
     )
 
 
-def run(plan: Node, **options: Any) -> Iterator[pa.RecordBatch]:
+def run(plan: nodes.Node, **options: Any) -> Iterator[pa.RecordBatch]:
     """Run a plan whose tables are pinned on the local engine."""
     return run_local(prepare(plan), **options)
 
 
 def pinned(
-    plan: Node,
+    plan: nodes.Node,
     snapshot: int | Mapping[str, int] | None = None,
     tag: str | None = None,
     timestamp: Any = None,
-) -> Node:
+) -> nodes.Node:
     """Bind every table of a plan to one snapshot: the moment given, or one instant now.
 
     ``current_timestamp`` and its kin become the time of this call.
@@ -69,7 +64,7 @@ def pinned(
     return _at(plan, found, _now())
 
 
-def pinned_together(plans: Sequence[Node]) -> list[Node]:
+def pinned_together(plans: Sequence[nodes.Node]) -> list[nodes.Node]:
     """Bind every table of some plans to one snapshot, all at one instant now."""
     tables = dict.fromkeys(table for plan in plans for table in _tables(plan))
     found = {table: table.pinned() for table in tables}
@@ -83,7 +78,7 @@ def _now() -> int:
     return time.time_ns() // 1000
 
 
-def _at(plan: Node, found: Mapping[TableSource, TableSource], micros: int) -> Node:
+def _at(plan: nodes.Node, found: Mapping[TableSource, TableSource], micros: int) -> nodes.Node:
     return plan.transform(lambda node: timed(_pinned(node, found), micros))
 
 
@@ -131,19 +126,19 @@ def _moments(
     return dict.fromkeys(names, moment)
 
 
-def _tables(plan: Node) -> Iterator[TableSource]:
+def _tables(plan: nodes.Node) -> Iterator[TableSource]:
     for node in plan.walk():
-        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+        if isinstance(node, nodes.Scan) and isinstance(node.source, TableSource):
             yield node.source
 
 
-def _pinned(node: Node, found: Mapping[TableSource, TableSource]) -> Node:
-    if isinstance(node, Scan) and isinstance(node.source, TableSource):
+def _pinned(node: nodes.Node, found: Mapping[TableSource, TableSource]) -> nodes.Node:
+    if isinstance(node, nodes.Scan) and isinstance(node.source, TableSource):
         return replace(node, source=found[node.source])
     return node
 
 
-def timed(node: Node, micros: int) -> Node:
+def timed(node: nodes.Node, micros: int) -> nodes.Node:
     """Put the time where a node's expressions ask for it.
 
     Args:
@@ -152,6 +147,6 @@ def timed(node: Node, micros: int) -> Node:
     Returns:
         the node itself where they do not.
     """
-    if isinstance(node, Scan | WatermarkAssign):
+    if isinstance(node, nodes.Scan | nodes.WatermarkAssign):
         return node
     return node.with_expressions(lambda value: at_instant(value, micros))

@@ -9,13 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sqlglot import exp
 
-from pkray.errors import (
-    DatabaseNotFoundError,
-    QueryError,
-    TableError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.options.values import SIZE
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
@@ -94,7 +88,7 @@ class Environment:
             return self.found[asked]
         known = [".".join(each) for each in self.bound]
         name = ".".join(parts)
-        raise QueryError(
+        raise errors.QueryError(
             f"no table is called {name}{nearest(name, known)}: this relation has no catalog; "
             "write catalog.sql for a query of its tables",
             table=name,
@@ -145,7 +139,7 @@ class Environment:
     def _known(self, parts: tuple[str, ...]) -> Node | None:
         try:
             return self.relation(parts, {}, {})
-        except (QueryError, TableError):
+        except (errors.QueryError, errors.TableError):
             return None
 
 
@@ -199,7 +193,7 @@ class QuerySession:
     ) -> Node:
         """Find a table or a view; as of ``Names.relation``."""
         if len(parts) > 2:
-            raise QueryError(
+            raise errors.QueryError(
                 f"{'.'.join(parts)} names more than a database and a table: write database.table"
             )
         if len(parts) == 1 and parts[0] in self.views:
@@ -207,10 +201,10 @@ class QuerySession:
         name = self.full_name(parts, asking.database)
         try:
             table: Any = self.catalog.load_table(name)
-        except (TableNotFoundError, DatabaseNotFoundError) as error:
+        except (errors.TableNotFoundError, errors.DatabaseNotFoundError) as error:
             view = self.catalog.find_view(name)
             if view is None and "$" in name and self.catalog.table_exists(name.partition("$")[0]):
-                raise QueryError(error.message, table=name) from None
+                raise errors.QueryError(error.message, table=name) from None
             if view is None:
                 raise self._missing(parts, name) from None
             return _with_options(self._view(name, view, asking), options, at)
@@ -224,7 +218,7 @@ class QuerySession:
 
     def _view(self, name: str, view: StoredView, asking: Environment) -> Node:
         if asking.depth >= MAX_VIEWS:
-            raise QueryError(
+            raise errors.QueryError(
                 f"view {name} is read within {MAX_VIEWS} others, or by itself: write its query "
                 "anew",
                 view=name,
@@ -233,13 +227,13 @@ class QuerySession:
         inside = replace(self.environment(dialect), depth=asking.depth + 1, database=view.database)
         return Binder(inside).query(parse_query(view.query, dialect))
 
-    def _missing(self, parts: tuple[str, ...], name: str) -> QueryError:
+    def _missing(self, parts: tuple[str, ...], name: str) -> errors.QueryError:
         known = [*self.views, *self.catalog.list_tables(), *self.catalog.views()]
         here = f"{self.database}."
         known += [each.removeprefix(here) for each in known if each.startswith(here)]
         said = ".".join(parts)
         hint = nearest(said, known) or f" in {name.split('.')[0]}"
-        return QueryError(f"no table or view is called {said}{hint}", table=name)
+        return errors.QueryError(f"no table or view is called {said}{hint}", table=name)
 
 
 def table_scan(
@@ -271,7 +265,7 @@ def _with_options(node: Node, options: Mapping[str, str], at: Mapping[str, Any])
     if scan is not None and isinstance(scan.source, TableSource):
         given = {**scan.source.options, **options}
         return table_scan(scan.source.original, given, at or scan.source.at)
-    raise UnsupportedError(
+    raise errors.UnsupportedError(
         "OPTIONS and AS OF go with the name of a table: this is a view, or no table; write them "
         "in its query"
     )
@@ -279,7 +273,7 @@ def _with_options(node: Node, options: Mapping[str, str], at: Mapping[str, Any])
 
 def _no_options(name: str, options: Mapping[str, str]) -> dict[str, Any]:
     if options:
-        raise UnsupportedError(f"{name} is a system table: it takes no OPTIONS", table=name)
+        raise errors.UnsupportedError(f"{name} is a system table: it takes no OPTIONS", table=name)
     return {}
 
 

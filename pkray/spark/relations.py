@@ -17,16 +17,7 @@ from pkray.api.relation import of_source
 from pkray.arguments.facade import ColumnNames, Label, checked
 from pkray.errors import OptionError, SchemaError, UnsupportedError
 from pkray.relational.functions.evaluation.compiled import compile_expression
-from pkray.relational.plan.expressions import (
-    TRUE,
-    Call,
-    Chain,
-    Expression,
-    Literal,
-    UdfCall,
-    all_of,
-    conjuncts,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.running import prepare
@@ -140,9 +131,9 @@ class _Told:
 def _told(sql: SparkSql, scan: Scan) -> _Told:
     if not isinstance(scan.source, TableSource):
         return _Told("", frozenset())
-    checked = conjuncts(scan.source.remaining(scan.condition))
-    own = all_of(tuple(part for part in conjuncts(scan.condition) if part not in checked))
-    return _Told("" if own == TRUE else sql.expression(own), own.columns())
+    checked = ir.conjuncts(scan.source.remaining(scan.condition))
+    own = ir.all_of(tuple(part for part in ir.conjuncts(scan.condition) if part not in checked))
+    return _Told("" if own == ir.TRUE else sql.expression(own), own.columns())
 
 
 def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
@@ -168,7 +159,11 @@ def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
 
 
 def _rows_of_table(
-    session: SparkSession, source: TableSource, names: list[str], condition: Expression, told: _Told
+    session: SparkSession,
+    source: TableSource,
+    names: list[str],
+    condition: ir.Expression,
+    told: _Told,
 ) -> DataFrame:
     """Read a table's files: by Spark where they need no merging, the others as a table."""
     predicate = pushed(condition, source.schema).predicate
@@ -189,12 +184,12 @@ def _rows_of_table(
     return merged if chosen is None else chosen.union(merged)
 
 
-_Shape: TypeAlias = "Call | Chain | UdfCall"
+_Shape: TypeAlias = "ir.Call | ir.Chain | ir.UdfCall"
 
 
 def _kernel(shape: _Shape) -> Any:
     """Make the Python function over Arrow batches by which Spark computes one call."""
-    places = [each for each in shape.operands() if not isinstance(each, Literal)]
+    places = [each for each in shape.operands() if not isinstance(each, ir.Literal)]
     fields = Fields(tuple(Field(_name(each), each.type) for each in places))
     result = spark_schema(pa.schema([pa.field("r", shape.type.arrow)]))["r"].dataType
 
@@ -213,11 +208,11 @@ def _computed(shape: _Shape, fields: Fields, arrays: Sequence[pa.Array]) -> pa.A
 
 
 @lru_cache(maxsize=256)
-def _compiled(shape: Expression, fields: Fields) -> Any:
+def _compiled(shape: ir.Expression, fields: Fields) -> Any:
     return compile_expression(shape, fields)
 
 
-def _name(place: Expression) -> str:
+def _name(place: ir.Expression) -> str:
     return str(getattr(place, "name"))  # noqa: B009 - a ColumnRef
 
 
@@ -255,7 +250,7 @@ class DataFrameSource(Source):
             session.catalog.dropGlobalTempView(name)
 
     def batches(
-        self, columns: Sequence[str], condition: Expression | None = None
+        self, columns: Sequence[str], condition: ir.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Compute the DataFrame and take its rows to this process."""
         rows = self.frame.select(*[f"`{name}`" for name in columns]).toArrow()

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
+from pkray import errors
 from pkray.arguments.facade import (
     ColumnNames,
     Comment,
@@ -19,13 +20,6 @@ from pkray.arguments.facade import (
 )
 from pkray.clock import now_millis
 from pkray.closing import Closeable
-from pkray.errors import (
-    StorageError,
-    TableError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedError,
-)
 from pkray.expiration.branches import BranchHistories
 from pkray.format.partition import PartitionSpec
 from pkray.metadata.schemas import SchemaStore
@@ -106,7 +100,7 @@ class TableCatalog(Closeable):
                 return self._load(location)
             raise self._exists(location.name, "use it, or create it only if it does not exist")
         if self._views.find(location.name) is not None:
-            raise TableExistsError(
+            raise errors.TableExistsError(
                 f"{location.name} is a view: drop it first, or choose another name",
                 table=location.name,
             )
@@ -121,7 +115,7 @@ class TableCatalog(Closeable):
         PartitionSpec(definition)
         try:
             schemas.create(definition)
-        except TableExistsError:
+        except errors.TableExistsError:
             if not if_not_exists:
                 raise
         return self._load(location)
@@ -211,7 +205,7 @@ class TableCatalog(Closeable):
             self._check_unused(source.name, "renamed")
         old, new = source.open().local_path(""), target.open().local_path("")
         if old is None or new is None:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"table {source.name} cannot be renamed in {self.warehouse}: an object store "
                 "moves no folder at once; create another table and copy the rows",
                 table=source.name,
@@ -221,7 +215,7 @@ class TableCatalog(Closeable):
         try:
             Path(old).rename(new)  # onto an empty folder at most
         except OSError as error:
-            raise StorageError(
+            raise errors.StorageError(
                 f"table {source.name} cannot be moved to {new}: {error.strerror}; remove what "
                 "is there, or choose another name",
                 path=new,
@@ -254,7 +248,7 @@ class TableCatalog(Closeable):
         tables = self.list_tables(name)
         inside = [*tables, *self._views.names(name)]
         if inside and not cascade:
-            raise TableError(
+            raise errors.TableError(
                 f"database {name} has tables: drop {', '.join(inside[:5])} first, or pass "
                 "cascade=True",
                 database=name,
@@ -328,7 +322,7 @@ class TableCatalog(Closeable):
         location = replace(location, identity=identity)
         try:
             return self._table_class(location, schemas.newest_of(ids), self.runtime)
-        except TableNotFoundError:
+        except errors.TableNotFoundError:
             raise self._missing(location.name) from None
 
     def _stop(self, location: TableLocation) -> None:
@@ -338,15 +332,15 @@ class TableCatalog(Closeable):
         for branch in BranchHistories(location.open(), location.name).names():
             self.runtime.stop(location.on_branch(branch))
 
-    def _missing(self, table: str) -> TableNotFoundError:
+    def _missing(self, table: str) -> errors.TableNotFoundError:
         near = difflib.get_close_matches(table, self.list_tables(), n=1)
         hint = f"did you mean {near[0]}?" if near else "create it first, or correct its name"
-        return TableNotFoundError(
+        return errors.TableNotFoundError(
             f"table {table} does not exist in {self.warehouse}: {hint}", table=table
         )
 
-    def _exists(self, table: str, remedy: str) -> TableExistsError:
-        return TableExistsError(
+    def _exists(self, table: str, remedy: str) -> errors.TableExistsError:
+        return errors.TableExistsError(
             f"table {table} exists already in {self.warehouse}: {remedy}", table=table
         )
 

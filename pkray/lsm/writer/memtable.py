@@ -10,14 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from pkray.lsm.keys.key_groups import (
-    KeyGroups,
-    RowOrder,
-    concat,
-    empty_rows,
-    shifted,
-    take,
-)
+from pkray.lsm.keys import key_groups
 from pkray.lsm.keys.key_prefixes import KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.lsm.merge.merge_function import MergeEngine, cut_at_deletes, is_add
@@ -40,7 +33,7 @@ class FrozenRows:
         shift: what is added to their sequence numbers, so that they follow those of older runs.
     """
 
-    groups: KeyGroups
+    groups: key_groups.KeyGroups
     shift: int = 0
 
     def runs(self, engine: MergeEngine) -> list[FrozenRows]:
@@ -63,19 +56,19 @@ class FrozenRows:
             if nothing_before and engine.drops_passing:
                 rows = _without_passing(rows, block)
             if rows.num_rows:
-                yield shifted(rows, self.shift)
+                yield key_groups.shifted(rows, self.shift)
 
     def every(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows by key, user sequence and arrival; needs groups that are ordered."""
         for block in self._blocks():
             yield block.take(block.order)
 
-    def _blocks(self) -> Iterator[KeyGroups]:
+    def _blocks(self) -> Iterator[key_groups.KeyGroups]:
         width = self.groups.rows.nbytes // max(1, len(self.groups))
         return self.groups.blocks(max(1, min(BLOCK_KEYS, BLOCK_BYTES // max(1, width))))
 
 
-def _without_passing(rows: pa.RecordBatch, groups: KeyGroups) -> pa.RecordBatch:
+def _without_passing(rows: pa.RecordBatch, groups: key_groups.KeyGroups) -> pa.RecordBatch:
     """Leave out the keys of several rows that are gone after the last of them."""
     several = np.diff(groups.starts, append=len(groups.order)) > 1
     passing = several & ~is_add(rows.column(KIND))
@@ -92,7 +85,7 @@ class Memtable:
     """
 
     def __init__(self, schema: TableSchema) -> None:
-        self._order = RowOrder(schema)
+        self._order = key_groups.RowOrder(schema)
         names = [field.name for field in schema.fields]
         self._names = [KIND, *names]
         self._schema = schema.row_schema
@@ -151,7 +144,7 @@ class Memtable:
         for segment, rows in self._sorted():
             of_row, numbers, more = segment.find_ranges(ranges, count)
             if len(numbers):
-                yield of_row, take(rows, numbers), more
+                yield of_row, key_groups.take(rows, numbers), more
 
     def _sorted(self) -> list[tuple[_Segment, pa.RecordBatch]]:
         with self._lock:
@@ -166,16 +159,16 @@ class Memtable:
             numbers = find(segment)
             if len(numbers):
                 sequence = pa.array(numbers + first_sequence)
-                found.append(self._numbered(sequence, take(rows, numbers)))
+                found.append(self._numbered(sequence, key_groups.take(rows, numbers)))
             first_sequence += rows.num_rows
         if not found:
-            return empty_rows(self._schema)
-        runs = FrozenRows(self._order.group(concat(found))).runs(engine)
-        return concat([engine.merge(run.groups) for run in runs])
+            return key_groups.empty_rows(self._schema)
+        runs = FrozenRows(self._order.group(key_groups.concat(found))).runs(engine)
+        return key_groups.concat([engine.merge(run.groups) for run in runs])
 
     def _combined(self, first_sequence: int) -> pa.RecordBatch:
         with self._lock:
-            rows = concat(self._batches)
+            rows = key_groups.concat(self._batches)
             self._batches, self._segments = [rows], []
         numbers = np.arange(first_sequence, first_sequence + rows.num_rows)
         return self._numbered(pa.array(numbers), rows)
@@ -195,14 +188,14 @@ class Memtable:
         while known and self._batches[known - 1].num_rows <= 2 * rows:
             known -= 1
             rows += self._batches[known].num_rows
-        self._batches[known:] = [concat(self._batches[known:])]
+        self._batches[known:] = [key_groups.concat(self._batches[known:])]
         self._segments[known:] = [_Segment(self._order, self._batches[known])]
 
 
 class _Segment:
     """A part of the memtable, sorted by key."""
 
-    def __init__(self, order: RowOrder, rows: pa.RecordBatch) -> None:
+    def __init__(self, order: key_groups.RowOrder, rows: pa.RecordBatch) -> None:
         keys = [rows.column(name) for name in order.key_columns]
         normalized = NormalizedKeys(keys)
         self._rows, self._starts = normalized.sort()

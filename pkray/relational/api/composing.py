@@ -12,18 +12,9 @@ from pkray.relational.api.column import is_known
 from pkray.relational.api.queried import Queried
 from pkray.relational.dialect import Dialect
 from pkray.relational.session import Environment, fresh_name
+from pkray.relational.sql import syntax
 from pkray.relational.sql.parser import parse_expression, parse_trees
 from pkray.relational.sql.places import nearest
-from pkray.relational.sql.syntax import (
-    ORIGIN,
-    Inner,
-    Text,
-    UserCall,
-    call,
-    column,
-    identifier,
-    star,
-)
 
 _OPEN = frozenset({"kind", "expressions", "from_", "where"})
 
@@ -58,14 +49,16 @@ class Writer:
             QueryError: text that is no expression, or a column of a relation that is not here.
         """
         holder = exp.Paren(this=tree)
-        for node in list(holder.find_all(Text, Inner, UserCall, exp.Column, bfs=False)):
-            if isinstance(node, Text):
+        for node in list(
+            holder.find_all(syntax.Text, syntax.Inner, syntax.UserCall, exp.Column, bfs=False)
+        ):
+            if isinstance(node, syntax.Text):
                 node.replace(self._read(node.this, node))
-            elif isinstance(node, Inner):
+            elif isinstance(node, syntax.Inner):
                 node.replace(self._taken(node.this))
-            elif isinstance(node, UserCall):
+            elif isinstance(node, syntax.UserCall):
                 node.replace(self._called(node))
-            elif isinstance(node, exp.Column) and ORIGIN in node.meta:
+            elif isinstance(node, exp.Column) and syntax.ORIGIN in node.meta:
                 node.replace(self._found(node))
         made: exp.Expr = holder.this
         made.pop()
@@ -82,7 +75,7 @@ class Writer:
 
     def ordering(self, key: exp.Expr) -> exp.Expr:
         """Bring a sort key into the query; text may say ``a DESC NULLS LAST``."""
-        return self._read_key(key.this) if isinstance(key, Text) else self.settled(key)
+        return self._read_key(key.this) if isinstance(key, syntax.Text) else self.settled(key)
 
     def _read_key(self, text: str) -> exp.Expr:
         prefix = "SELECT 1 ORDER BY "
@@ -98,7 +91,7 @@ class Writer:
         self.names, tree = absorbed(self.names, relation)
         return tree
 
-    def _called(self, node: UserCall) -> exp.Anonymous:
+    def _called(self, node: syntax.UserCall) -> exp.Anonymous:
         """Give a user's function a name by which the query calls it."""
         known = self.names.functions
         names = [name for name, each in known.items() if each is node.this]
@@ -106,10 +99,10 @@ class Writer:
         if not names and (name in known or not name.isidentifier() or is_known(name)):
             name = fresh_name("function")
         self.names = replace(self.names, functions={**known, name: node.this})
-        return call(name, *node.expressions)
+        return syntax.call(name, *node.expressions)
 
     def _found(self, node: exp.Column) -> exp.Column:
-        number, name = node.meta[ORIGIN], node.name
+        number, name = node.meta[syntax.ORIGIN], node.name
         sides = [side for side in self._sides if number in side.relation.origins]
         if len(sides) > 1:
             raise QueryError(
@@ -131,7 +124,7 @@ class Writer:
                 f"it{nearest(name, sides[0].relation.columns)}",
                 column_name=name,
             )
-        return column(here, sides[0].name)
+        return syntax.column(here, sides[0].name)
 
 
 def absorbed(names: Environment, relation: Queried) -> tuple[Environment, exp.Query]:
@@ -139,7 +132,9 @@ def absorbed(names: Environment, relation: Queried) -> tuple[Environment, exp.Qu
     if relation.dialect is names.dialect:
         return names.joined(relation.names, relation.tree)
     name = fresh_name("relation")  # bound by the rules of its own dialect
-    return names.with_bound((name,), relation.plan), star(exp.Table(this=identifier(name)))
+    return names.with_bound((name,), relation.plan), syntax.star(
+        exp.Table(this=syntax.identifier(name))
+    )
 
 
 def is_open(tree: exp.Expr) -> bool:
@@ -152,7 +147,7 @@ def is_open(tree: exp.Expr) -> bool:
 
 def opened(tree: exp.Query) -> exp.Select:
     """Give an open query of a query's rows."""
-    return changeable(tree) if is_open(tree) else star(subquery(tree))
+    return changeable(tree) if is_open(tree) else syntax.star(subquery(tree))
 
 
 def changeable(tree: exp.Query) -> exp.Select:
@@ -163,7 +158,7 @@ def changeable(tree: exp.Query) -> exp.Select:
 
 def subquery(tree: exp.Query, name: str | None = None) -> exp.Subquery:
     """Put a query in parentheses."""
-    alias = exp.TableAlias(this=identifier(name)) if name else None
+    alias = exp.TableAlias(this=syntax.identifier(name)) if name else None
     return exp.Subquery(this=tree, alias=alias)
 
 
@@ -190,7 +185,7 @@ def item_of(tree: exp.Query, taken: str | None = None) -> tuple[exp.Expr, str]:
             return item, name
         if isinstance(item, exp.Table) and item.name:
             name = _other("r" if taken else "l", taken)
-            item.set("alias", exp.TableAlias(this=identifier(name)))
+            item.set("alias", exp.TableAlias(this=syntax.identifier(name)))
             return item, name
     name = _other("r" if taken else "l", taken)
     return subquery(tree, name), name
@@ -205,7 +200,7 @@ def select_of(tree: exp.Query) -> exp.Query:
     bare = isinstance(tree, exp.Select) and not any(
         tree.args.get(key) for key in ("order", "limit", "offset", "with_")
     )
-    return tree if bare else star(subquery(tree))
+    return tree if bare else syntax.star(subquery(tree))
 
 
 def passed_on(

@@ -12,20 +12,12 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import TypeAlias
 
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Exchange,
-    Filter,
-    Hint,
-    Node,
-    Project,
-    Unnest,
-)
+from pkray.relational.plan import nodes
 
 Names: TypeAlias = AbstractSet[str]
 
 
-def without_unread(order: Sequence[Node], roots: Collection[int]) -> Mapping[int, Node]:
+def without_unread(order: Sequence[nodes.Node], roots: Collection[int]) -> Mapping[int, nodes.Node]:
     """Find the nodes that are to be computed with fewer columns.
 
     Args:
@@ -40,10 +32,10 @@ def without_unread(order: Sequence[Node], roots: Collection[int]) -> Mapping[int
     for node in reversed(order):
         for each in node.inputs:
             read[id(each)] |= _read_of(each, node, read[id(node)])
-    found: dict[int, Node] = {}
+    found: dict[int, nodes.Node] = {}
     for node in order:
         fewer = node
-        if isinstance(node, Unnest) and node.keeps is None:
+        if isinstance(node, nodes.Unnest) and node.keeps is None:
             names = node.input.fields.names
             if not read[id(node)].issuperset(names):
                 fewer = replace(node, keeps=tuple(n for n in names if n in read[id(node)]))
@@ -54,19 +46,21 @@ def without_unread(order: Sequence[Node], roots: Collection[int]) -> Mapping[int
     return found
 
 
-def _read_of(node: Node, taker: Node, read: Names) -> Names:
+def _read_of(node: nodes.Node, taker: nodes.Node, read: Names) -> Names:
     """Say what a node reads of its input, if so much is read of it; unless told otherwise, all."""
     match taker:
-        case Project():
+        case nodes.Project():
             return {name for value in taker.expressions() for name in value.columns()}
-        case Filter():
+        case nodes.Filter():
             return read | taker.condition.columns()
-        case Exchange():
+        case nodes.Exchange():
             return read | set(taker.keys)
-        case Hint():
+        case nodes.Hint():
             return read
-        case Unnest():
+        case nodes.Unnest():
             return (read - set(taker.names)) | set(taker.arguments)
-        case Aggregate() if not taker.judges_lateness() and taker.input.window_bounds() is None:
+        case nodes.Aggregate() if (
+            not taker.judges_lateness() and taker.input.window_bounds() is None
+        ):
             return set(taker.columns_read())
     return set(node.fields.names)

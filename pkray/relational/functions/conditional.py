@@ -9,27 +9,8 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    BOOLEAN,
-    DOUBLE,
-    INT,
-    NUMBERS,
-    any_nullable,
-    cast_to,
-    coerced,
-    is_null_literal,
-    is_untyped_null,
-    untyped_null,
-)
+from pkray.relational.functions import coercion, function, signatures
 from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import (
-    boolean,
-    check_count,
-    floating,
-    takes,
-    wrong_argument,
-)
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Lambda, Literal
 from pkray.schema.types import STRINGS
@@ -38,11 +19,11 @@ CONDITIONAL = Family("conditional")
 
 
 def _coalesce(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("coalesce", arguments, 1, None)
-    values = coerced(arguments, dialect, "arguments of coalesce")
+    signatures.check_count("coalesce", arguments, 1, None)
+    values = coercion.coerced(arguments, dialect, "arguments of coalesce")
     kept: list[Expression] = []
     for each in values:
-        if not is_null_literal(each):
+        if not coercion.is_null_literal(each):
             kept.append(each)
         if not each.type.nullable:
             break
@@ -73,65 +54,65 @@ def case_of(
     Raises:
         QueryError: the values have no type in common.
     """
-    cast_values = coerced(values, dialect, "branches of CASE")
-    result = cast_values[-1].type.with_nullable(any_nullable(cast_values))
+    cast_values = coercion.coerced(values, dialect, "branches of CASE")
+    result = cast_values[-1].type.with_nullable(coercion.any_nullable(cast_values))
     return Case(result, tuple(zip(conditions, cast_values, strict=False)), cast_values[-1])
 
 
 def _condition(name: str, argument: Expression, dialect: Dialect) -> Expression:
-    taken = boolean.cast(argument, dialect)
+    taken = signatures.boolean.cast(argument, dialect)
     if taken is None:
         raise QueryError(f"the condition of {name} is {argument.type}; it must be BOOLEAN")
     return taken
 
 
 def _if(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("if", arguments, 2, 3)
+    signatures.check_count("if", arguments, 2, 3)
     condition, *values = arguments
-    chosen = values if len(values) == 2 else [*values, untyped_null()]
+    chosen = values if len(values) == 2 else [*values, coercion.untyped_null()]
     return case_of([_condition("if", condition, dialect)], chosen, dialect)
 
 
 def _is_null(value: Expression) -> Expression:
-    return Call(BOOLEAN.with_nullable(False), "is_null", (value,))
+    return Call(coercion.BOOLEAN.with_nullable(False), "is_null", (value,))
 
 
 def _nvl2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("nvl2", arguments, 3, 3)
-    present = Call(BOOLEAN.with_nullable(False), "is_not_null", (arguments[0],))
+    signatures.check_count("nvl2", arguments, 3, 3)
+    present = Call(coercion.BOOLEAN.with_nullable(False), "is_not_null", (arguments[0],))
     return case_of([present], arguments[1:], dialect)
 
 
 def _nullif(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("nullif", arguments, 2, 2)
+    signatures.check_count("nullif", arguments, 2, 2)
     same = function.resolve("equal", arguments, dialect)
-    return case_of([same], [untyped_null(), arguments[0]], dialect)
+    return case_of([same], [coercion.untyped_null(), arguments[0]], dialect)
 
 
 def _exactly(name: str, count: int, resolver: Resolver) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, count, count)
+        signatures.check_count(name, arguments, count, count)
         return resolver(arguments, dialect)
 
     return resolve
 
 
-_ZERO = Literal(INT.with_nullable(False), 0)
+_ZERO = Literal(coercion.INT.with_nullable(False), 0)
 
 
 def _refuse_other_than_numbers(name: str, value: Expression) -> None:
-    if isinstance(value, Lambda) or value.type.root not in (*NUMBERS, *STRINGS):
-        raise wrong_argument(name, 0, value, "a number")
+    if isinstance(value, Lambda) or value.type.root not in (*coercion.NUMBERS, *STRINGS):
+        raise signatures.wrong_argument(name, 0, value, "a number")
 
 
 def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("zeroifnull", arguments, 1, 1)
+    signatures.check_count("zeroifnull", arguments, 1, 1)
     _refuse_other_than_numbers("zeroifnull", arguments[0])
     return _coalesce((arguments[0], _ZERO), dialect)
 
 
 def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("nullifzero", arguments, 1, 1)
+    signatures.check_count("nullifzero", arguments, 1, 1)
     _refuse_other_than_numbers("nullifzero", arguments[0])
     return _nullif((arguments[0], _ZERO), dialect)
 
@@ -140,12 +121,12 @@ def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Compare with values in turn, NULL being equal to NULL; two arguments: bytes as text."""
     if len(arguments) == 2:
         return function.resolve("decode_text", arguments, dialect)
-    check_count("decode", arguments, 3, None)
+    signatures.check_count("decode", arguments, 3, None)
     value, *rest = arguments
-    default = rest.pop() if len(rest) % 2 else untyped_null()
+    default = rest.pop() if len(rest) % 2 else coercion.untyped_null()
     conditions = [
         _is_null(value)
-        if is_null_literal(each)
+        if coercion.is_null_literal(each)
         else function.resolve("not_distinct", (value, each), dialect)
         for each in rest[::2]
     ]
@@ -153,11 +134,11 @@ def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("nanvl", arguments, 2, 2)
+    signatures.check_count("nanvl", arguments, 2, 2)
     values = tuple(
-        cast_to(each, DOUBLE)
-        if is_untyped_null(each)
-        else floating.taken("nanvl", arguments, place, dialect)
+        coercion.cast_to(each, coercion.DOUBLE)
+        if coercion.is_untyped_null(each)
+        else signatures.floating.taken("nanvl", arguments, place, dialect)
         for place, each in enumerate(arguments)
     )
     wanted = function.resolve("isnan", (values[0],), dialect)
@@ -202,7 +183,7 @@ CONDITIONAL.add(
     "isnan",
     "isnan(number) -> BOOLEAN",
     "Tell whether a number is NaN; false for NULL.",
-    takes("isnan", floating, gives=BOOLEAN, nullable=False),
+    signatures.takes("isnan", signatures.floating, gives=coercion.BOOLEAN, nullable=False),
     lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
     fallible=False,
 )

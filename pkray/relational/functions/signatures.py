@@ -12,22 +12,7 @@ from typing import Any, TypeAlias
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    BOOLEAN,
-    BYTES,
-    DOUBLE,
-    FLOATS,
-    INT,
-    NUMBERS,
-    STRING,
-    any_nullable,
-    cast_to,
-    check_texts,
-    coerced,
-    is_null_literal,
-    is_untyped_null,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.function import Resolver, Typing, typed_call
 from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, DataType
@@ -79,7 +64,7 @@ def of_types(wanted: str, *roots: str, null: bool = False) -> Parameter:
     def cast(argument: Expression, dialect: Dialect) -> Expression | None:
         if isinstance(argument, Lambda):
             return None
-        taken = argument.type.root in roots or (null and is_null_literal(argument))
+        taken = argument.type.root in roots or (null and coercion.is_null_literal(argument))
         return argument if taken else None
 
     return Parameter(wanted, cast)
@@ -88,14 +73,16 @@ def of_types(wanted: str, *roots: str, null: bool = False) -> Parameter:
 @parameter("text")
 def text(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take text: any scalar is written as text."""
-    return _scalar_as(argument, STRING)
+    return _scalar_as(argument, coercion.STRING)
 
 
 @parameter("text or BYTES")
 def text_or_bytes(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take text or bytes as they are; other scalars are written as text."""
     return (
-        cast_to(argument, BYTES) if argument.type.root in BINARIES else text.cast(argument, dialect)
+        coercion.cast_to(argument, coercion.BYTES)
+        if argument.type.root in BINARIES
+        else text.cast(argument, dialect)
     )
 
 
@@ -103,37 +90,37 @@ def text_or_bytes(argument: Expression, dialect: Dialect) -> Expression | None:
 def binary(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take bytes; text is taken as its UTF-8."""
     taken = argument.type.root in (*BINARIES, *STRINGS)
-    return cast_to(argument, BYTES) if taken else None
+    return coercion.cast_to(argument, coercion.BYTES) if taken else None
 
 
 @parameter("a number")
 def integer(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take an INT; other numbers and text are cast."""
-    return _number_as(argument, INT)
+    return _number_as(argument, coercion.INT)
 
 
 @parameter("a number")
 def bigint(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a BIGINT; other numbers and text are cast."""
-    return _number_as(argument, BIGINT)
+    return _number_as(argument, coercion.BIGINT)
 
 
 @parameter("a number")
 def double(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a DOUBLE; other numbers and text are cast."""
-    return _number_as(argument, DOUBLE)
+    return _number_as(argument, coercion.DOUBLE)
 
 
 @parameter("a number")
 def floating(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take FLOAT and DOUBLE as they are; other numbers and text are cast to DOUBLE."""
-    return argument if argument.type.root in FLOATS else double.cast(argument, dialect)
+    return argument if argument.type.root in coercion.FLOATS else double.cast(argument, dialect)
 
 
 @parameter("a number")
 def number(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a number as it is; text is cast to DOUBLE."""
-    return argument if argument.type.root in NUMBERS else double.cast(argument, dialect)
+    return argument if argument.type.root in coercion.NUMBERS else double.cast(argument, dialect)
 
 
 @parameter("an integer")
@@ -148,7 +135,7 @@ def whole(argument: Expression, dialect: Dialect) -> Expression | None:
 def boolean(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a BOOLEAN; text is cast."""
     taken = argument.type.root in ("BOOLEAN", *STRINGS)
-    return cast_to(argument, BOOLEAN) if taken else None
+    return coercion.cast_to(argument, coercion.BOOLEAN) if taken else None
 
 
 @parameter("a value")
@@ -160,12 +147,12 @@ def anything(argument: Expression, dialect: Dialect) -> Expression | None:
 def _scalar_as(argument: Expression, target: DataType) -> Expression | None:
     if argument.type.is_nested or isinstance(argument, Lambda):
         return None
-    return cast_to(argument, target)
+    return coercion.cast_to(argument, target)
 
 
 def _number_as(argument: Expression, target: DataType) -> Expression | None:
-    taken = argument.type.root in (*NUMBERS, *STRINGS) and not isinstance(argument, Lambda)
-    return cast_to(argument, target) if taken else None
+    taken = argument.type.root in (*coercion.NUMBERS, *STRINGS) and not isinstance(argument, Lambda)
+    return coercion.cast_to(argument, target) if taken else None
 
 
 def takes(
@@ -201,12 +188,12 @@ def takes(
         if alike:
             if cast[0].type.is_nested and name not in _CASTING:
                 for each in cast[1:]:
-                    check_texts(name, cast[0], each)
-            cast = coerced(cast, dialect, f"arguments of {name}")
+                    coercion.check_texts(name, cast[0], each)
+            cast = coercion.coerced(cast, dialect, f"arguments of {name}")
         if gives is None:
             return typed_call(name, *cast)
         result = gives if isinstance(gives, DataType) else gives(cast)
-        can_be_null = any_nullable(cast) if nullable is None else nullable
+        can_be_null = coercion.any_nullable(cast) if nullable is None else nullable
         return Call(result.with_nullable(can_be_null), name, cast)
 
     return resolve
@@ -270,7 +257,7 @@ def constant_text(name: str, argument: Expression, what: str) -> str:
 
 def text_literal(value: str) -> Literal:
     """Make a constant text."""
-    return Literal(STRING.with_nullable(False), value)
+    return Literal(coercion.STRING.with_nullable(False), value)
 
 
 def result(kind: DataType, nullable: bool | None = None) -> Typing:
@@ -281,7 +268,9 @@ def result(kind: DataType, nullable: bool | None = None) -> Typing:
     """
 
     def typing(arguments: tuple[Expression, ...]) -> DataType:
-        return kind.with_nullable(any_nullable(arguments) if nullable is None else nullable)
+        return kind.with_nullable(
+            coercion.any_nullable(arguments) if nullable is None else nullable
+        )
 
     return typing
 
@@ -291,6 +280,6 @@ def same_as(position: int = 0) -> Callable[[tuple[Expression, ...]], DataType]:
 
     def type_of(arguments: tuple[Expression, ...]) -> DataType:
         argument = arguments[position]
-        return DOUBLE if is_untyped_null(argument) else argument.type
+        return coercion.DOUBLE if coercion.is_untyped_null(argument) else argument.type
 
     return type_of

@@ -19,16 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.batches import (
-    batch_of,
-    batches_of,
-    gathered,
-    in_one_piece,
-    parts,
-    table_of,
-    whole,
-    with_schema,
-)
+from pkray.columns import batches
 from pkray.columns.dense import DenseIndex
 from pkray.errors import EvaluationError
 from pkray.relational.cancellation import checkpoint
@@ -140,8 +131,8 @@ def join(node: Join, engine: Engine) -> Iterator[pa.RecordBatch]:
         kind = JoinKind.LEFT if kind is JoinKind.RIGHT else kind
     pairing = Pairing(sides, kind, node.null_aware, engine.memory)
     width, schema = len(sides.left), node.fields.arrow
-    left = (with_schema(batch, sides.left.arrow) for batch in engine.batches(inputs[0]))
-    right = (with_schema(batch, sides.right.arrow) for batch in engine.batches(inputs[1]))
+    left = (batches.with_schema(batch, sides.left.arrow) for batch in engine.batches(inputs[0]))
+    right = (batches.with_schema(batch, sides.right.arrow) for batch in engine.batches(inputs[1]))
     for table in pairing.run(left, right):
         columns = table.columns
         if turned:
@@ -149,7 +140,7 @@ def join(node: Join, engine: Engine) -> Iterator[pa.RecordBatch]:
         if len(columns) > len(schema):
             columns = columns[: len(schema)]
         made = pa.Table.from_arrays(columns, names=schema.names) if columns else table
-        yield from batches_of(with_schema(made, schema), engine.batch_rows)
+        yield from batches.batches_of(batches.with_schema(made, schema), engine.batch_rows)
 
 
 def _smaller_left(node: Join) -> bool:
@@ -176,9 +167,13 @@ class Pairing:
         """
         held, more = self.memory.first(right)
         if not more:
-            table = table_of(held, self.sides.right.arrow)
+            table = batches.table_of(held, self.sides.right.arrow)
             joining = Joining.of(
-                self.sides, self.kind, in_one_piece(table), self.null_aware, self.memory.piece
+                self.sides,
+                self.kind,
+                batches.in_one_piece(table),
+                self.null_aware,
+                self.memory.piece,
             )
             yield from joining.run(left)
             return
@@ -203,11 +198,11 @@ class Pairing:
     ) -> Iterator[pa.Table]:
         """Join pieces of the left side with blocks of the right, which is read for each of them."""
         matched = np.zeros(right.rows if self.kind is JoinKind.FULL else 0, bool)
-        for piece in parts(left, None, 2 * self.memory.piece):
-            met = Met(self.sides, self.kind, self.null_aware, in_one_piece(piece))
+        for piece in batches.parts(left, None, 2 * self.memory.piece):
+            met = Met(self.sides, self.kind, self.null_aware, batches.in_one_piece(piece))
             place = 0
-            for table in parts(right.read_again(), None, 2 * self.memory.piece):
-                block = in_one_piece(table)
+            for table in batches.parts(right.read_again(), None, 2 * self.memory.piece):
+                block = batches.in_one_piece(table)
                 for rows, others in met.pairs(block):
                     if len(matched):
                         matched[place + others] = True
@@ -266,7 +261,7 @@ class Joining:
                 if table.num_rows:
                     yield table
         if len(matched):
-            yield alone(self.sides, gathered(self.right, np.flatnonzero(~matched)))
+            yield alone(self.sides, batches.gathered(self.right, np.flatnonzero(~matched)))
 
     def _begun(self, left: pa.Table) -> tuple[Joined | None, Iterator[Joined]]:
         """Join some rows of the left side: the first piece now, the rest as it is asked for."""
@@ -321,13 +316,13 @@ class Joining:
         found = has_pair(self.sides, left, self.right)
         unknown = ~found & unknown_as_in(self.sides, left, self.right)
         if self.kind is JoinKind.ANTI:
-            return gathered(left, np.flatnonzero(~found & ~unknown))
+            return batches.gathered(left, np.flatnonzero(~found & ~unknown))
         return left.append_column("$mark", pa.array(found, mask=unknown))
 
 
 def _cut(left: Iterator[pa.RecordBatch], rows: int, most: int | None) -> Iterator[pa.Table]:
     """Join and cut batches to tables of about so many rows, at most twice as many, or bytes."""
-    for table in parts(left, rows, most):
+    for table in batches.parts(left, rows, most):
         if table.num_rows < 2 * rows:
             yield table
             continue
@@ -375,13 +370,13 @@ class Met:
             mask = self.unknown & ~found if self.null_aware else None
             return self.left.append_column("$mark", pa.array(found, mask=mask))
         if kind is JoinKind.SEMI:
-            return gathered(self.left, np.flatnonzero(found))
+            return batches.gathered(self.left, np.flatnonzero(found))
         if kind is JoinKind.ANTI:
-            return gathered(self.left, np.flatnonzero(~found & ~self.unknown))
+            return batches.gathered(self.left, np.flatnonzero(~found & ~self.unknown))
         if kind is JoinKind.SINGLE and (self.found > 1).any():
             raise _several(self.left, self.found > 1)
         alone = np.flatnonzero(~found) if kind is not JoinKind.INNER else np.zeros(0, np.int64)
-        left = gathered(self.left, alone)
+        left = batches.gathered(self.left, alone)
         nulls = [pa.nulls(len(alone), field.type) for field in self.sides.right.arrow]
         none = pa.Table.from_arrays(nulls, names=list(self.sides.right.names))
         return _side_by_side(left, none)
@@ -419,7 +414,7 @@ def sliced(table: pa.Table, start: int, rows: int) -> pa.Table:
     if table.num_columns:
         return table.slice(start, rows)
     left = max(min(rows, table.num_rows - start), 0)
-    return pa.Table.from_batches([batch_of((), table.schema, left)])
+    return pa.Table.from_batches([batches.batch_of((), table.schema, left)])
 
 
 def has_pair(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
@@ -440,8 +435,8 @@ def unknown_as_in(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
     others = sides.but_first_key()
     nulls = right.filter(pc.is_null(right[sides.right_keys[0]]))
     unknown = has_pair(others, left, nulls)
-    null = np.flatnonzero(np.asarray(whole(pc.is_null(left[sides.left_keys[0]]))))
-    unknown[null] = has_pair(others, gathered(left, null), right)
+    null = np.flatnonzero(np.asarray(batches.whole(pc.is_null(left[sides.left_keys[0]]))))
+    unknown[null] = has_pair(others, batches.gathered(left, null), right)
     return unknown
 
 
@@ -456,13 +451,13 @@ def completed(
     rows = np.concatenate([none, *(pair[0] for pair in pairs)])
     others = np.concatenate([none, *(pair[1] for pair in pairs)])
     if kind is JoinKind.INNER:
-        return _side_by_side(gathered(left, rows), gathered(right, others))
+        return _side_by_side(batches.gathered(left, rows), batches.gathered(right, others))
     found = np.zeros(left.num_rows, bool)
     found[rows] = True
     if kind is JoinKind.SEMI:
-        return gathered(left, np.flatnonzero(found))
+        return batches.gathered(left, np.flatnonzero(found))
     if kind is JoinKind.ANTI:
-        return gathered(left, np.flatnonzero(~found))
+        return batches.gathered(left, np.flatnonzero(~found))
     if kind is JoinKind.MARK:
         return left.append_column("$mark", pa.array(found))
     if kind is JoinKind.SINGLE and len(rows) > int(found.sum()):
@@ -470,12 +465,12 @@ def completed(
     if len(rows) == int(found.sum()):  # the left rows can stay where they are
         chosen = np.zeros(left.num_rows, np.int64)
         chosen[rows] = others
-        return _side_by_side(left, gathered(right, pa.array(chosen, mask=~found)))
+        return _side_by_side(left, batches.gathered(right, pa.array(chosen, mask=~found)))
     alone = np.flatnonzero(~found)
     missing = np.concatenate([np.zeros(len(rows), bool), np.ones(len(alone), bool)])
     others = np.concatenate([others, np.zeros(len(alone), np.int64)])
-    added = gathered(right, pa.array(others, mask=missing))
-    return _side_by_side(gathered(left, np.concatenate([rows, alone])), added)
+    added = batches.gathered(right, pa.array(others, mask=missing))
+    return _side_by_side(batches.gathered(left, np.concatenate([rows, alone])), added)
 
 
 def _several(left: pa.Table, wrong: np.ndarray) -> EvaluationError:
@@ -514,7 +509,7 @@ def with_alone(
     matched = np.zeros(right.num_rows, bool)
     for _, others in pairs:
         matched[others] = True
-    yield alone(sides, gathered(right, np.flatnonzero(~matched)))
+    yield alone(sides, batches.gathered(right, np.flatnonzero(~matched)))
 
 
 def checked_pairs(
@@ -628,5 +623,5 @@ def with_columns(
         else right[name].take(taken[RIGHT])
         for name in names
     ]
-    arrays = [whole(column) for column in columns] + list(taken.values())
+    arrays = [batches.whole(column) for column in columns] + list(taken.values())
     return pa.RecordBatch.from_arrays(arrays, names=[*names, *taken])

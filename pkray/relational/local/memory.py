@@ -27,23 +27,8 @@ from pkray.columns.batches import parts, table_of
 from pkray.errors import UnsupportedError
 from pkray.relational.functions.hashing.rows import row_hashes
 from pkray.relational.local import threads
+from pkray.relational.plan import nodes
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Distinct,
-    IntervalJoin,
-    Join,
-    Node,
-    Over,
-    SetKind,
-    SetOperation,
-    Sort,
-    TemporalJoin,
-    TopN,
-    Window,
-    WindowKind,
-)
 from pkray.storage.spill import Spill, SpilledBatches, SpillSettings
 
 PARTS = 16
@@ -62,8 +47,18 @@ COPIES = 2
 """Operators copy what they hold, to sort it or to have it in one piece."""
 
 HOLDING = (
-    *(Aggregate, Deduplicate, Distinct, IntervalJoin, Join, Over, SetOperation, Sort, TemporalJoin),
-    *(TopN, Window),
+    *(
+        nodes.Aggregate,
+        nodes.Deduplicate,
+        nodes.Distinct,
+        nodes.IntervalJoin,
+        nodes.Join,
+        nodes.Over,
+        nodes.SetOperation,
+        nodes.Sort,
+        nodes.TemporalJoin,
+    ),
+    *(nodes.TopN, nodes.Window),
 )
 Batches: TypeAlias = Iterator[pa.RecordBatch]
 Rows = TypeVar("Rows")
@@ -93,7 +88,7 @@ class Memory:
     most: int
 
     @staticmethod
-    def of(plan: Node, given: int | None) -> Memory:
+    def of(plan: nodes.Node, given: int | None) -> Memory:
         """Divide memory among the operators of a plan that hold rows."""
         total = given or machine_memory() // OF_MACHINE
         holding = sum(_holds(node) for node in plan.walk())
@@ -104,7 +99,7 @@ class Memory:
         """Bytes of rows that an operator takes at once: each thread has some, and one waits."""
         return max(self.share // max(threads.THREADS + 2, 4), 1)
 
-    def held(self, node: Node, batches: Iterable[pa.RecordBatch]) -> Batches:
+    def held(self, node: nodes.Node, batches: Iterable[pa.RecordBatch]) -> Batches:
         """Pass on batches that an operator has to keep as a whole.
 
         Raises:
@@ -117,7 +112,7 @@ class Memory:
                 raise self._refusal(node)
             yield batch
 
-    def _refusal(self, node: Node) -> UnsupportedError:
+    def _refusal(self, node: nodes.Node) -> UnsupportedError:
         name = type(node).__name__
         said = f"memory={self.given}" if self.given else f"the {self.most} that a run may take"
         return UnsupportedError(
@@ -159,7 +154,7 @@ class Memory:
                 yield from self.by_keys(part.read(), keys, below)
 
     def tables(
-        self, node: Node, batches: Batches, keys: Sequence[str], fields: Fields
+        self, node: nodes.Node, batches: Batches, keys: Sequence[str], fields: Fields
     ) -> Iterator[pa.Table]:
         """Give rows as tables, rows of equal keys in one: all in one, if they fit.
 
@@ -170,7 +165,7 @@ class Memory:
             yield table_of(rows if fits else self.held(node, rows), fields.arrow)
 
     def pairs(
-        self, sides: Sequence[Side], node: Node, level: int = 0
+        self, sides: Sequence[Side], node: nodes.Node, level: int = 0
     ) -> Iterator[tuple[pa.Table, ...]]:
         """Give the rows of both sides as tables, rows of equal keys in one pair: as `tables`."""
         if not can_divide(sides[0].keys, level):
@@ -236,14 +231,14 @@ def drained(held: list[Rows]) -> Iterator[Rows]:
         yield held.pop()
 
 
-def _holds(node: Node) -> bool:
+def _holds(node: nodes.Node) -> bool:
     match node:
-        case Aggregate():
+        case nodes.Aggregate():
             return bool(node.keys)
-        case SetOperation():
-            return node.kind is not SetKind.UNION or not node.all
-        case Window():
-            return node.kind is WindowKind.SESSION
+        case nodes.SetOperation():
+            return node.kind is not nodes.SetKind.UNION or not node.all
+        case nodes.Window():
+            return node.kind is nodes.WindowKind.SESSION
     return isinstance(node, HOLDING)
 
 

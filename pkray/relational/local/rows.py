@@ -14,35 +14,21 @@ from pkray.relational.functions.evaluation.compiled import compile_expression, c
 from pkray.relational.functions.evaluation.programs import can_fail
 from pkray.relational.local.engine import Engine, Step, operator, step
 from pkray.relational.local.sorting import first_rows
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import TRUE, ColumnRef, Expression, all_of, conjuncts
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import (
-    Calc,
-    Exchange,
-    Expand,
-    Filter,
-    Hint,
-    Limit,
-    Node,
-    Normalize,
-    Project,
-    Scan,
-    Sort,
-    Values,
-    WatermarkAssign,
-)
 
 
-@operator(Scan)
-def scan(node: Scan, engine: Engine) -> Iterator[pa.RecordBatch]:
+@operator(nodes.Scan)
+def scan(node: nodes.Scan, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Read the source's columns; the source may leave out rows that do not meet the condition."""
     schema = node.fields.arrow
     for batch in node.source.batches(node.fields.names, node.condition):
         yield with_schema(batch, schema)
 
 
-@operator(Values)
-def values(node: Values, engine: Engine) -> Iterator[pa.RecordBatch]:
+@operator(nodes.Values)
+def values(node: nodes.Values, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give the rows that the query holds."""
     schema = node.fields.arrow
     columns = [
@@ -103,14 +89,14 @@ def _cost(part: Expression) -> int:
     return sum(_COSTS.get(kind.root, 16 if kind.is_nested else 1) for kind in columns)
 
 
-@step(Filter)
-def filtered(node: Filter) -> Step:
+@step(nodes.Filter)
+def filtered(node: nodes.Filter) -> Step:
     """Keep rows for which the condition is true."""
     return condition_of(node.condition, node.input.fields)
 
 
-@step(Project)
-def projected(node: Project) -> Step:
+@step(nodes.Project)
+def projected(node: nodes.Project) -> Step:
     """Compute columns."""
     fields, schema = node.input.fields, node.fields.arrow
     compiled = compile_expressions([value for _, value in node.columns], fields)
@@ -121,8 +107,8 @@ def projected(node: Project) -> Step:
     return project
 
 
-@step(Calc)
-def calculated(node: Calc) -> Step:
+@step(nodes.Calc)
+def calculated(node: nodes.Calc) -> Step:
     """Compute columns of the rows for which the condition is true."""
     if node.condition == TRUE:
         return projected(node)
@@ -130,8 +116,8 @@ def calculated(node: Calc) -> Step:
     return lambda batch: project(keep(batch))
 
 
-@step(Expand)
-def expanded(node: Expand) -> Step:
+@step(nodes.Expand)
+def expanded(node: nodes.Expand) -> Step:
     """Repeat each row once a grouping set."""
     schema = node.fields.arrow
     numbers = _set_numbers(node.sets)
@@ -153,7 +139,7 @@ def _set_numbers(sets: tuple[tuple[int, ...], ...]) -> list[int]:
 
 
 def _left_out(
-    node: Expand, batch: pa.RecordBatch, chosen: tuple[int, ...], number: int
+    node: nodes.Expand, batch: pa.RecordBatch, chosen: tuple[int, ...], number: int
 ) -> list[pa.Array]:
     rows = batch.num_rows
     missing = [key for i, key in enumerate(node.keys) if i not in chosen]
@@ -169,19 +155,19 @@ def _left_out(
     return columns
 
 
-@step(WatermarkAssign)
-@step(Normalize)
-@step(Exchange)
-@step(Hint)
-def passed(node: Node) -> None:
+@step(nodes.WatermarkAssign)
+@step(nodes.Normalize)
+@step(nodes.Exchange)
+@step(nodes.Hint)
+def passed(node: nodes.Node) -> None:
     """Change no row: what is said is about the continuous query."""
     return
 
 
-@operator(Limit)
-def limited(node: Limit, engine: Engine) -> Iterator[pa.RecordBatch]:
+@operator(nodes.Limit)
+def limited(node: nodes.Limit, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Keep rows by their number; of sorted rows, hold no more than are kept."""
-    if isinstance(node.input, Sort) and node.count is not None:
+    if isinstance(node.input, nodes.Sort) and node.count is not None:
         rows = first_rows(node.input, engine, node.offset + node.count)
     else:
         rows = engine.batches(node.input)

@@ -8,26 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.batches import (
-    batches_of,
-    gathered,
-    in_one_piece,
-    whole,
-    with_schema,
-)
+from pkray.columns import batches
 from pkray.columns.keys import argsort, argsort_numbers, codes
+from pkray.relational.local import joins
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.joins import (
-    Met,
-    Ranges,
-    Sides,
-    alone,
-    checked_pairs,
-    joined,
-    keyed_pairs,
-    most_pairs,
-    with_alone,
-)
 from pkray.relational.local.memory import Side
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 
@@ -40,9 +24,11 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         node.condition,
     )  # fmt: skip
     if node.right_time is None:
-        yield from (with_schema(batch, node.fields.arrow) for batch in engine.batches(plain))
+        yield from (
+            batches.with_schema(batch, node.fields.arrow) for batch in engine.batches(plain)
+        )
         return
-    sides = Sides.of(plain)
+    sides = joins.Sides.of(plain)
     left_time, right_time = node.left_time, _renamed(node, node.right_time)
     assert left_time is not None, "versions are of a time"
     for left, right in _tables(node, sides, engine):
@@ -50,7 +36,7 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         times, theirs, _ = _moments(left[left_time], right[right_time])
         rows = as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
         found = np.flatnonzero((rows >= 0) & known & times[1])
-        pairs = checked_pairs(sides, left, right, found, rows[found])
+        pairs = joins.checked_pairs(sides, left, right, found, rows[found])
         yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
@@ -59,28 +45,28 @@ def _renamed(node: TemporalJoin | IntervalJoin, name: str) -> str:
 
 
 def _tables(
-    node: TemporalJoin | IntervalJoin, sides: Sides, engine: Engine
+    node: TemporalJoin | IntervalJoin, sides: joins.Sides, engine: Engine
 ) -> Iterator[tuple[pa.Table, ...]]:
     """Give both sides' rows: all, or if they cannot be held, those of some keys at a time."""
     schema = sides.right.arrow
-    right = (with_schema(batch, schema) for batch in engine.batches(node.right))
+    right = (batches.with_schema(batch, schema) for batch in engine.batches(node.right))
     both = (
         Side(engine.batches(node.left), sides.left_keys, sides.left),
         Side(right, sides.right_keys, sides.right),
     )
     for tables in engine.memory.pairs(both, node):
-        yield tuple(in_one_piece(table) for table in tables)
+        yield tuple(batches.in_one_piece(table) for table in tables)
 
 
 def _key_codes(
-    sides: Sides, left: pa.Table, right: pa.Table
+    sides: joins.Sides, left: pa.Table, right: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Number both sides' keys alike, and say which rows have no NULL among them."""
     both, known = [], np.ones(left.num_rows + right.num_rows, bool)
     for ours, theirs in zip(sides.left_keys, sides.right_keys, strict=True):
         column = pa.chunked_array([*left[ours].chunks, *right[theirs].chunks])
         both.append(column)
-        known &= np.asarray(whole(pc.is_valid(column)))
+        known &= np.asarray(batches.whole(pc.is_valid(column)))
     numbers, cut = codes(both, len(known)).of_row, left.num_rows
     return numbers[:cut], numbers[cut:], known[:cut], known[cut:]
 
@@ -92,7 +78,7 @@ def _moments(
     unit = "ns" if "ns" in (left.type.unit, right.type.unit) else "us"
 
     def moments(column: pa.ChunkedArray) -> tuple[np.ndarray, np.ndarray]:
-        array = whole(column.cast(pa.timestamp(unit, column.type.tz)))
+        array = batches.whole(column.cast(pa.timestamp(unit, column.type.tz)))
         return np.asarray(pc.fill_null(array.view(pa.int64()), 0)), np.asarray(array.is_valid())
 
     return moments(left), moments(right), 1000 if unit == "ns" else 1
@@ -125,22 +111,22 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
         node.condition,
     )  # fmt: skip
-    sides = Sides.of(plain)
+    sides = joins.Sides.of(plain)
     kind = {JoinKind.RIGHT: JoinKind.INNER, JoinKind.FULL: JoinKind.LEFT}.get(node.kind, node.kind)
     for left, right in _tables(node, sides, engine):
-        most = most_pairs(left, right, engine.memory.piece)
-        pairs = keyed_pairs(sides, left, right, near(node, sides, left, right), most)
+        most = joins.most_pairs(left, right, engine.memory.piece)
+        pairs = joins.keyed_pairs(sides, left, right, near(node, sides, left, right), most)
         matched = np.zeros(right.num_rows if kind is not node.kind else 0, bool)
-        for table, others in joined(Met(sides, kind, False, left), right, pairs):
+        for table, others in joins.joined(joins.Met(sides, kind, False, left), right, pairs):
             if len(matched):
                 matched[others] = True
             yield from _given(table, node.fields.arrow, engine)
         if len(matched):
-            rest = alone(sides, gathered(right, np.flatnonzero(~matched)))
+            rest = joins.alone(sides, batches.gathered(right, np.flatnonzero(~matched)))
             yield from _given(rest, node.fields.arrow, engine)
 
 
-def near(node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table) -> Ranges:
+def near(node: IntervalJoin, sides: joins.Sides, left: pa.Table, right: pa.Table) -> joins.Ranges:
     """Find the right rows of equal keys whose times are near those of left rows."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
     left_time, right_time = node.left_time, _renamed(node, node.right_time)
@@ -149,7 +135,7 @@ def near(node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table) -> R
     there = np.flatnonzero(theirs_known & their_valid)
     low, high = times - node.upper * scale, times - node.lower * scale
     places, starts, lengths = _ranges(keys, low, high, others[there], theirs[there])
-    return Ranges(there[places], starts, np.where(known & valid, lengths, 0))
+    return joins.Ranges(there[places], starts, np.where(known & valid, lengths, 0))
 
 
 def _ranges(
@@ -172,17 +158,17 @@ def _ranges(
 
 def _finished(
     kind: JoinKind,
-    sides: Sides,
+    sides: joins.Sides,
     left: pa.Table,
     right: pa.Table,
     pairs: list[tuple[np.ndarray, np.ndarray]],
     schema: pa.Schema,
     engine: Engine,
 ) -> Iterator[pa.RecordBatch]:
-    for table in with_alone(kind, sides, left, right, pairs):
+    for table in joins.with_alone(kind, sides, left, right, pairs):
         yield from _given(table, schema, engine)
 
 
 def _given(table: pa.Table, schema: pa.Schema, engine: Engine) -> Iterator[pa.RecordBatch]:
     made = pa.Table.from_arrays(table.columns[: len(schema)], names=schema.names)
-    yield from batches_of(with_schema(made, schema), engine.batch_rows)
+    yield from batches.batches_of(batches.with_schema(made, schema), engine.batch_rows)

@@ -7,41 +7,19 @@ from dataclasses import replace
 from functools import singledispatch
 from typing import TypeAlias
 
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Expand,
-    Filter,
-    Hint,
-    IntervalJoin,
-    Join,
-    Limit,
-    Node,
-    Over,
-    Pairing,
-    Project,
-    Scan,
-    SetKind,
-    SetOperation,
-    Sort,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    WatermarkAssign,
-    Window,
-)
 
 Names: TypeAlias = frozenset[str]
 
 
-def prune(plan: Node) -> Node:
+def prune(plan: nodes.Node) -> nodes.Node:
     """Leave out of every node the columns that nothing above it reads."""
     pruned = _prune(plan, frozenset(plan.fields.names))
     return _only(pruned, plan.fields.names)
 
 
-def keeping(plan: Node) -> Node:
+def keeping(plan: nodes.Node) -> nodes.Node:
     """Let table functions say which columns they pass on, so that `prune` leaves some out.
 
     Plans that run continuously do not: their files would say other nodes than before.
@@ -49,22 +27,24 @@ def keeping(plan: Node) -> Node:
     return plan.transform(
         lambda node: (
             replace(node, keeps=node.input.fields.names)
-            if isinstance(node, Unnest) and node.keeps is None
+            if isinstance(node, nodes.Unnest) and node.keeps is None
             else node
         )
     )
 
 
-def _only(node: Node, names: Iterable[str]) -> Node:
+def _only(node: nodes.Node, names: Iterable[str]) -> nodes.Node:
     """Give exactly some columns, in their order."""
     wanted = tuple(names)
     if node.fields.names == wanted:
         return node
-    return Project(node, tuple((name, ColumnRef(node.fields[name].type, name)) for name in wanted))
+    return nodes.Project(
+        node, tuple((name, ColumnRef(node.fields[name].type, name)) for name in wanted)
+    )
 
 
 @singledispatch
-def _prune(node: Node, needed: Names) -> Node:
+def _prune(node: nodes.Node, needed: Names) -> nodes.Node:
     """Give at least the needed columns, in an order of the node's own.
 
     What is not told otherwise reads all columns of its inputs.
@@ -75,40 +55,44 @@ def _prune(node: Node, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Scan, needed: Names) -> Node:
+def _(node: nodes.Scan, needed: Names) -> nodes.Node:
     columns = tuple(name for name in node.fields.names if name in needed)
     return node if columns == node.fields.names else replace(node, columns=columns)
 
 
 @_prune.register
-def _(node: Project, needed: Names) -> Node:
+def _(node: nodes.Project, needed: Names) -> nodes.Node:
     columns = tuple((name, value) for name, value in node.columns if name in needed)
     below = frozenset(name for _, value in columns for name in value.columns())
     return replace(node, input=_prune(node.input, below), columns=columns)
 
 
 @_prune.register
-def _(node: Filter, needed: Names) -> Node:
+def _(node: nodes.Filter, needed: Names) -> nodes.Node:
     read = needed | node.condition.columns()
     below = _prune(node.input, read)
     return _narrowed(node.with_inputs(below), needed)
 
 
-def _narrowed(node: Node, needed: Names) -> Node:
+def _narrowed(node: nodes.Node, needed: Names) -> nodes.Node:
     """Take out at once what only this node read: joins and groups would carry it along."""
     return _only(node, (name for name in node.fields.names if name in needed))
 
 
-@_prune.register(Sort)
-@_prune.register(Limit)
-@_prune.register(Hint)
-def _(node: Sort | Limit | Hint, needed: Names) -> Node:
-    read = frozenset(key.column for key in node.order_by) if isinstance(node, Sort) else frozenset()
+@_prune.register(nodes.Sort)
+@_prune.register(nodes.Limit)
+@_prune.register(nodes.Hint)
+def _(node: nodes.Sort | nodes.Limit | nodes.Hint, needed: Names) -> nodes.Node:
+    read = (
+        frozenset(key.column for key in node.order_by)
+        if isinstance(node, nodes.Sort)
+        else frozenset()
+    )
     return node.with_inputs(_prune(node.input, needed | read))
 
 
 @_prune.register
-def _(node: Aggregate, needed: Names) -> Node:
+def _(node: nodes.Aggregate, needed: Names) -> nodes.Node:
     aggregates = tuple(each for each in node.aggregates if each[0] in needed)
     if not node.keys and not aggregates:
         aggregates = node.aggregates[:1]  # the one row, also where nothing of it is read
@@ -117,7 +101,7 @@ def _(node: Aggregate, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Over, needed: Names) -> Node:
+def _(node: nodes.Over, needed: Names) -> nodes.Node:
     calls = tuple(each for each in node.calls if each[0] in needed)
     if not calls:
         return _prune(node.input, needed)
@@ -128,7 +112,7 @@ def _(node: Over, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: TopN, needed: Names) -> Node:
+def _(node: nodes.TopN, needed: Names) -> nodes.Node:
     read = {*node.partition_by, *(key.column for key in node.order_by)}
     rank = node.rank_name if node.rank_name in needed else None
     below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
@@ -136,7 +120,7 @@ def _(node: TopN, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Deduplicate, needed: Names) -> Node:
+def _(node: nodes.Deduplicate, needed: Names) -> nodes.Node:
     read = {*node.keys, *([node.order_by] if node.order_by else [])}
     rank = node.rank_name if node.rank_name in needed else None
     below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
@@ -144,19 +128,19 @@ def _(node: Deduplicate, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Window, needed: Names) -> Node:
+def _(node: nodes.Window, needed: Names) -> nodes.Node:
     read = {node.time, *node.partition_by}
     return node.with_inputs(_prune(node.input, (needed - set(node.names)) | read))
 
 
 @_prune.register
-def _(node: WatermarkAssign, needed: Names) -> Node:
+def _(node: nodes.WatermarkAssign, needed: Names) -> nodes.Node:
     read = needed | {node.time} | node.delay.columns()
     return node.with_inputs(_prune(node.input, read))
 
 
 @_prune.register
-def _(node: Unnest, needed: Names) -> Node:
+def _(node: nodes.Unnest, needed: Names) -> nodes.Node:
     passed = needed - set(node.names)
     below = _prune(node.input, passed | set(node.arguments))
     if node.keeps is None:
@@ -165,14 +149,14 @@ def _(node: Unnest, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Expand, needed: Names) -> Node:
+def _(node: nodes.Expand, needed: Names) -> nodes.Node:
     read = (needed - {node.id_name, node.number_name or ""}) | set(node.keys)
     return node.with_inputs(_prune(node.input, read))
 
 
 @_prune.register
-def _(node: SetOperation, needed: Names) -> Node:
-    if node.kind is not SetKind.UNION or not node.all:
+def _(node: nodes.SetOperation, needed: Names) -> nodes.Node:
+    if node.kind is not nodes.SetKind.UNION or not node.all:
         needed = frozenset(node.fields.names)
     places = [index for index, name in enumerate(node.fields.names) if name in needed]
     sides = []
@@ -183,25 +167,25 @@ def _(node: SetOperation, needed: Names) -> Node:
 
 
 @_prune.register
-def _(node: Join, needed: Names) -> Node:
+def _(node: nodes.Join, needed: Names) -> nodes.Node:
     return _pruned_join(node, needed, node.condition.columns())
 
 
 @_prune.register
-def _(node: IntervalJoin, needed: Names) -> Node:
+def _(node: nodes.IntervalJoin, needed: Names) -> nodes.Node:
     names = node.names_given
     times = {node.left_time, names[node.right_time]}
     return _pruned_join(node, needed, node.condition.columns() | times)
 
 
 @_prune.register
-def _(node: TemporalJoin, needed: Names) -> Node:
+def _(node: nodes.TemporalJoin, needed: Names) -> nodes.Node:
     names = node.names_given
     times = {node.left_time or "", names[node.right_time] if node.right_time else ""}
     return _pruned_join(node, needed, node.condition.columns() | times)
 
 
-def _pruned_join(node: Pairing, needed: Names, read: Names) -> Node:
+def _pruned_join(node: nodes.Pairing, needed: Names, read: Names) -> nodes.Node:
     wanted = needed | read
     left = _prune(node.left, (wanted & set(node.left.fields.names)) | set(node.left_keys))
     names = node.names_given

@@ -18,54 +18,33 @@ from pkray.relational.optimizer.expressions import (
     substitute,
 )
 from pkray.relational.optimizer.references import exact_references
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of, conjuncts
 from pkray.relational.plan.fields import distinct_names
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Distinct,
-    Expand,
-    Filter,
-    Hint,
-    IntervalJoin,
-    Join,
-    JoinKind,
-    Node,
-    Over,
-    Project,
-    Scan,
-    SetOperation,
-    Sort,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    Window,
-    WindowKind,
-)
 
 Conditions: TypeAlias = tuple[Expression, ...]
 
 
-def push_down(plan: Node) -> Node:
+def push_down(plan: nodes.Node) -> nodes.Node:
     """Move every condition as far down as it goes, and make keys of joins of equalities."""
     return exact_references(_push(plan, ()))
 
 
 @singledispatch
-def _push(node: Node, above: Conditions) -> Node:
+def _push(node: nodes.Node, above: Conditions) -> nodes.Node:
     """Put the conditions, over a node's columns, below it where they can go, otherwise above."""
     return _filtered(_descended(node), above)
 
 
-def _descended(node: Node) -> Node:
+def _descended(node: nodes.Node) -> nodes.Node:
     inputs = tuple(_push(each, ()) for each in node.inputs)
     same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
     return node if same else node.with_inputs(*inputs)
 
 
-def _filtered(node: Node, conditions: Iterable[Expression]) -> Node:
+def _filtered(node: nodes.Node, conditions: Iterable[Expression]) -> nodes.Node:
     condition = all_of(tuple(dict.fromkeys(conditions)))
-    return node if condition == TRUE else Filter(node, condition)
+    return node if condition == TRUE else nodes.Filter(node, condition)
 
 
 def _divided(
@@ -80,19 +59,19 @@ def _divided(
     return tuple(below), tuple(above)
 
 
-def _through(node: Node, above: Conditions, columns: Iterable[str]) -> Node:
+def _through(node: nodes.Node, above: Conditions, columns: Iterable[str]) -> nodes.Node:
     """Take conditions over some columns below a node with one input."""
     below, kept = _divided(above, columns)
     return _filtered(node.with_inputs(_push(node.inputs[0], below)), kept)
 
 
 @_push.register
-def _(node: Filter, above: Conditions) -> Node:
+def _(node: nodes.Filter, above: Conditions) -> nodes.Node:
     return _push(node.input, (*factored(node.condition), *above))
 
 
 @_push.register
-def _(node: Project, above: Conditions) -> Node:
+def _(node: nodes.Project, above: Conditions) -> nodes.Node:
     values = dict(node.columns)
     movable = [name for name, value in node.columns if is_deterministic(value)]
     below, kept = _divided(above, movable)
@@ -101,7 +80,7 @@ def _(node: Project, above: Conditions) -> Node:
 
 
 @_push.register
-def _(node: Scan, above: Conditions) -> Node:
+def _(node: nodes.Scan, above: Conditions) -> nodes.Node:
     """Give a source what it can leave rows out by, and check of it what the source does not."""
     own, others = _divided(above, node.source.fields.names)
     condition = all_of(tuple(dict.fromkeys((*conjuncts(node.condition), *own))))
@@ -111,15 +90,15 @@ def _(node: Scan, above: Conditions) -> Node:
     return _filtered(replace(node, condition=condition), (*conjuncts(remaining), *others))
 
 
-@_push.register(Distinct)
-@_push.register(Sort)
-@_push.register(Hint)
-def _(node: Node, above: Conditions) -> Node:
+@_push.register(nodes.Distinct)
+@_push.register(nodes.Sort)
+@_push.register(nodes.Hint)
+def _(node: nodes.Node, above: Conditions) -> nodes.Node:
     return _through(node, above, node.fields.names)
 
 
 @_push.register
-def _(node: Aggregate, above: Conditions) -> Node:
+def _(node: nodes.Aggregate, above: Conditions) -> nodes.Node:
     return (
         _through(node, above if node.keys else (), node.keys)
         if node.keys
@@ -128,41 +107,41 @@ def _(node: Aggregate, above: Conditions) -> Node:
 
 
 @_push.register
-def _(node: Over, above: Conditions) -> Node:
+def _(node: nodes.Over, above: Conditions) -> nodes.Node:
     return _through(node, above, node.partition_by)
 
 
 @_push.register
-def _(node: TopN, above: Conditions) -> Node:
+def _(node: nodes.TopN, above: Conditions) -> nodes.Node:
     return _through(node, above, node.partition_by)
 
 
 @_push.register
-def _(node: Deduplicate, above: Conditions) -> Node:
+def _(node: nodes.Deduplicate, above: Conditions) -> nodes.Node:
     return _through(node, above, node.keys)
 
 
 @_push.register
-def _(node: Expand, above: Conditions) -> Node:
+def _(node: nodes.Expand, above: Conditions) -> nodes.Node:
     columns = (name for name in node.input.fields.names if name not in node.keys)
     return _through(node, above, columns)
 
 
 @_push.register
-def _(node: Unnest, above: Conditions) -> Node:
+def _(node: nodes.Unnest, above: Conditions) -> nodes.Node:
     return _through(node, above, node.input.fields.names)
 
 
 @_push.register
-def _(node: Window, above: Conditions) -> Node:
+def _(node: nodes.Window, above: Conditions) -> nodes.Node:
     columns = node.partition_by
-    if node.kind is not WindowKind.SESSION:
+    if node.kind is not nodes.WindowKind.SESSION:
         columns = node.input.fields.names
     return _through(node, above, columns)
 
 
 @_push.register
-def _(node: SetOperation, above: Conditions) -> Node:
+def _(node: nodes.SetOperation, above: Conditions) -> nodes.Node:
     below, kept = _divided(above, node.fields.names)
     names = dict(zip(node.fields.names, node.right.fields.names, strict=True))
     right = tuple(retyped(renamed(each, names), node.right) for each in below)
@@ -171,21 +150,26 @@ def _(node: SetOperation, above: Conditions) -> Node:
 
 
 @_push.register
-def _(node: TemporalJoin, above: Conditions) -> Node:
+def _(node: nodes.TemporalJoin, above: Conditions) -> nodes.Node:
     below, kept = _divided(above, node.left.fields.names)
     return _filtered(node.with_inputs(_push(node.left, below), _push(node.right, ())), kept)
 
 
 @_push.register
-def _(node: IntervalJoin, above: Conditions) -> Node:
-    keeps_left = node.kind in (JoinKind.INNER, JoinKind.LEFT, JoinKind.SEMI, JoinKind.ANTI)
+def _(node: nodes.IntervalJoin, above: Conditions) -> nodes.Node:
+    keeps_left = node.kind in (
+        nodes.JoinKind.INNER,
+        nodes.JoinKind.LEFT,
+        nodes.JoinKind.SEMI,
+        nodes.JoinKind.ANTI,
+    )
     below, kept = _divided(above if keeps_left else (), node.left.fields.names)
     rest = kept if keeps_left else above
     return _filtered(node.with_inputs(_push(node.left, below), _push(node.right, ())), rest)
 
 
 @_push.register
-def _(node: Join, above: Conditions) -> Node:
+def _(node: nodes.Join, above: Conditions) -> nodes.Node:
     node = _strengthened(node, above)
     left_names, right_names = frozenset(node.left.fields.names), frozenset(node.right_names)
     own = factored(node.condition)
@@ -195,24 +179,27 @@ def _(node: Join, above: Conditions) -> Node:
     inside: list[Expression] = []
     kind = node.kind
     for each in above:
-        if _may_move(each, left_names) and kind not in (JoinKind.RIGHT, JoinKind.FULL):
+        if _may_move(each, left_names) and kind not in (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL):
             to_left.append(each)
-        elif _may_move(each, right_names) and kind in (JoinKind.INNER, JoinKind.RIGHT):
+        elif _may_move(each, right_names) and kind in (nodes.JoinKind.INNER, nodes.JoinKind.RIGHT):
             to_right.append(each)
-        elif kind is JoinKind.INNER and is_deterministic(each):
+        elif kind is nodes.JoinKind.INNER and is_deterministic(each):
             inside.append(each)
         else:
             kept.append(each)
     for each in own:
         if _may_move(each, left_names) and kind in (
-            *(JoinKind.INNER, JoinKind.RIGHT, JoinKind.SEMI),
+            *(nodes.JoinKind.INNER, nodes.JoinKind.RIGHT, nodes.JoinKind.SEMI),
         ):
             to_left.append(each)
-        elif _may_move(each, right_names) and kind not in (JoinKind.RIGHT, JoinKind.FULL):
+        elif _may_move(each, right_names) and kind not in (
+            nodes.JoinKind.RIGHT,
+            nodes.JoinKind.FULL,
+        ):
             to_right.append(each)
         else:
             inside.append(each)
-    if kind is JoinKind.INNER:
+    if kind is nodes.JoinKind.INNER:
         for each in inside:
             to_left.extend(_implied(each, left_names))
             to_right.extend(_implied(each, right_names))
@@ -228,18 +215,24 @@ def _implied(condition: Expression, names: frozenset[str]) -> Conditions:
     return (found,) if found is not None and is_deterministic(found) else ()
 
 
-def _strengthened(node: Join, above: Conditions) -> Join:
+def _strengthened(node: nodes.Join, above: Conditions) -> nodes.Join:
     """Make an outer join a narrower one where padded rows would not pass what is above it."""
     left, right = node.left.fields.names, node.right_names
     kind = node.kind
-    if kind in (JoinKind.LEFT, JoinKind.FULL) and any(rejects_nulls(a, right) for a in above):
-        kind = JoinKind.INNER if kind is JoinKind.LEFT else JoinKind.RIGHT
-    if kind in (JoinKind.RIGHT, JoinKind.FULL) and any(rejects_nulls(a, left) for a in above):
-        kind = JoinKind.INNER if kind is JoinKind.RIGHT else JoinKind.LEFT
+    if kind in (nodes.JoinKind.LEFT, nodes.JoinKind.FULL) and any(
+        rejects_nulls(a, right) for a in above
+    ):
+        kind = nodes.JoinKind.INNER if kind is nodes.JoinKind.LEFT else nodes.JoinKind.RIGHT
+    if kind in (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL) and any(
+        rejects_nulls(a, left) for a in above
+    ):
+        kind = nodes.JoinKind.INNER if kind is nodes.JoinKind.RIGHT else nodes.JoinKind.LEFT
     return node if kind is node.kind else replace(node, kind=kind)
 
 
-def _joined(node: Join, to_left: Conditions, to_right: Conditions, inside: Conditions) -> Node:
+def _joined(
+    node: nodes.Join, to_left: Conditions, to_right: Conditions, inside: Conditions
+) -> nodes.Node:
     """Build the join again, with keys of the equalities among its conditions."""
     names = dict(zip(node.right_names, node.right.fields.names, strict=True))
     left = _push(node.left, to_left)
@@ -252,7 +245,7 @@ def _joined(node: Join, to_left: Conditions, to_right: Conditions, inside: Condi
 
 
 def _equalities(
-    node: Join, inside: Conditions
+    node: nodes.Join, inside: Conditions
 ) -> tuple[list[tuple[Expression, Expression]], Conditions]:
     """Find conditions that say that something of the left side equals something of the right."""
     if node.null_aware:
@@ -286,8 +279,8 @@ def _sides(
 
 
 def _with_keys(
-    node: Join, pairs: Sequence[tuple[Expression, Expression]], names: dict[str, str]
-) -> Node:
+    node: nodes.Join, pairs: Sequence[tuple[Expression, Expression]], names: dict[str, str]
+) -> nodes.Node:
     """Add keys to a join; what is no column is computed below it and taken out above it."""
     left, left_keys = _with_columns(
         node.left, [with_one_zero(one) for one, _ in pairs], node.right_names
@@ -309,12 +302,12 @@ def _with_keys(
     if result.fields.names == node.fields.names:
         return result
     kept = ((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
-    return Project(result, tuple(kept))
+    return nodes.Project(result, tuple(kept))
 
 
 def _with_columns(
-    node: Node, values: Sequence[Expression], taken: Iterable[str]
-) -> tuple[Node, tuple[str, ...]]:
+    node: nodes.Node, values: Sequence[Expression], taken: Iterable[str]
+) -> tuple[nodes.Node, tuple[str, ...]]:
     """Compute values as further columns, unless they are columns already."""
     computed = [each for each in dict.fromkeys(values) if not isinstance(each, ColumnRef)]
     if not computed:
@@ -322,6 +315,6 @@ def _with_columns(
     fresh = distinct_names(["$key"] * len(computed), (*node.fields.names, *taken))
     columns = [(each.name, ColumnRef(each.type, each.name)) for each in node.fields]
     named = dict(zip(computed, fresh, strict=True))
-    result = Project(node, (*columns, *((name, each) for each, name in named.items())))
+    result = nodes.Project(node, (*columns, *((name, each) for each, name in named.items())))
     names = tuple(each.name if isinstance(each, ColumnRef) else named[each] for each in values)
     return result, names

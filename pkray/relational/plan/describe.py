@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pkray.relational.plan.expressions import (
-    TRUE,
-    AggregateCall,
-    ColumnRef,
-    Expression,
-    Frame,
-    SortKey,
-    WindowCall,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.node import Node
 from pkray.relational.plan.source import Source
 from pkray.relational.plan.text import to_text
@@ -61,33 +53,33 @@ def names(columns: tuple[str, ...]) -> str:
     return ", ".join(columns)
 
 
-def text_of(value: Expression) -> str:
+def text_of(value: ir.Expression) -> str:
     """Write an expression without types."""
     return to_text(value, types=False)
 
 
-def column(name: str, value: Expression) -> str:
+def column(name: str, value: ir.Expression) -> str:
     """Write a computed column."""
-    is_same = isinstance(value, ColumnRef) and value.name == name
+    is_same = isinstance(value, ir.ColumnRef) and value.name == name
     return name if is_same else f"{text_of(value)} AS {name}"
 
 
-def condition(value: Expression) -> str:
+def condition(value: ir.Expression) -> str:
     """Write a condition; empty if it is always true."""
-    return "" if value == TRUE else text_of(value)
+    return "" if value == ir.TRUE else text_of(value)
 
 
-def order(keys: tuple[SortKey, ...]) -> str:
+def order(keys: tuple[ir.SortKey, ...]) -> str:
     """Write an order."""
     return ", ".join(_sort_key(key) for key in keys)
 
 
-def _sort_key(key: SortKey) -> str:
+def _sort_key(key: ir.SortKey) -> str:
     direction = "DESC" if key.descending else "ASC"
     return f"{key.column} {direction} NULLS {'FIRST' if key.nulls_first else 'LAST'}"
 
 
-def aggregate(call: AggregateCall) -> str:
+def aggregate(call: ir.AggregateCall) -> str:
     """Write the call of an aggregate."""
     name = call.udf.name if call.udf else call.function.upper()
     arguments = [*call.arguments, *(text_of(each) for each in call.parameters)]
@@ -98,13 +90,13 @@ def aggregate(call: AggregateCall) -> str:
     return f"{text} FILTER {call.filter}" if call.filter else text
 
 
-def window_call(call: WindowCall) -> str:
+def window_call(call: ir.WindowCall) -> str:
     """Write the call of a window function."""
     arguments = [*call.arguments, *(text_of(each) for each in call.parameters)]
     return f"{call.function.upper()}({', '.join(arguments)}) {_frame(call.frame)}"
 
 
-def _frame(frame: Frame) -> str:
+def _frame(frame: ir.Frame) -> str:
     return f"{frame.unit.upper()} {_bound(frame.start, 'PRECEDING')} TO " + _bound(
         frame.end, "FOLLOWING"
     )

@@ -18,19 +18,10 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PkrayError, PlanError
+from pkray.relational.plan import json_names
 from pkray.relational.plan.describe import row_type
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.json_names import (
-    INPUTS,
-    PLAN_VERSION,
-    camel_case,
-    entry_name,
-    is_optional,
-    node_types,
-    own_fields,
-    type_name,
-)
 from pkray.relational.plan.json_writer import (
     derived_entries,
     digest_of,
@@ -57,7 +48,7 @@ _COMMON = ("id", "type", "state", "inputProperties", "outputType", "description"
 _INFORMATION = ("leftUpsertKeys", "rightUpsertKeys")
 _MOMENTS = ("snapshot_id", "tag", "timestamp")
 _MISSING: Any = object()
-_SINK = type_name(Sink)
+_SINK = json_names.type_name(Sink)
 
 
 @dataclass(frozen=True)
@@ -116,7 +107,7 @@ class _Reader:
                 self.fault("", f"{key!r} is missing")
         for key in set(document) - {"pkrayVersion", "planVersion", "dialect", "nodes", "edges"}:
             self.fault(f"/{_escape(key)}", "no such entry in a plan: take it out")
-        self._check_version(document.get("planVersion", PLAN_VERSION))
+        self._check_version(document.get("planVersion", json_names.PLAN_VERSION))
         if document.get("dialect", "spark") not in ("spark", "flink"):
             self.fault("/dialect", f"{document['dialect']!r} is none of spark, flink")
         written, edges = document.get("nodes"), document.get("edges")
@@ -133,11 +124,11 @@ class _Reader:
     def _check_version(self, version: Any) -> None:
         if not isinstance(version, int) or isinstance(version, bool) or version < 1:
             self.fault("/planVersion", f"{version!r} is no version: it is a number from 1")
-        elif version > PLAN_VERSION:
+        elif version > json_names.PLAN_VERSION:
             self.fault(
                 "/planVersion",
-                f"{version} is newer than {PLAN_VERSION}, the newest that this pkray reads: "
-                "install a newer pkray",
+                f"{version} is newer than {json_names.PLAN_VERSION}, the newest that this pkray "
+                "reads: install a newer pkray",
             )
 
     def _graph(self, written: list[Any], edges: list[Any]) -> tuple[Node, ...] | None:
@@ -181,7 +172,7 @@ class _Reader:
             else:
                 places[number] = index
             kind = each.get("type")
-            if not isinstance(kind, str) or kind not in node_types():
+            if not isinstance(kind, str) or kind not in json_names.node_types():
                 self.fault(f"{pointer}/type", f"no node type is called {each.get('type')!r}")
             self._check_durations(each.get("state"), f"{pointer}/state")
         return places
@@ -229,8 +220,8 @@ class _Reader:
         return order
 
     def _node(self, written: dict[str, Any], pointer: str, below: list[Node | None]) -> Node | None:
-        kind = node_types()[written["type"]]
-        names = [each.name for each in dataclass_fields(kind) if each.name in INPUTS]
+        kind = json_names.node_types()[written["type"]]
+        names = [each.name for each in dataclass_fields(kind) if each.name in json_names.INPUTS]
         if len(below) != len(names):
             self.fault(pointer, f"a {written['type']} takes {len(names)} inputs, not {len(below)}")
             return None
@@ -251,14 +242,18 @@ class _Reader:
         self, kind: type[Node], inputs: dict[str, Node], written: dict[str, Any], pointer: str
     ) -> Node | None:
         before = len(self.faults)
-        names = {entry_name(kind, each.name): each for each in own_fields(kind)}
-        needed = [n for n, each in names.items() if n in written or not is_optional(each)]
+        names = {
+            json_names.entry_name(kind, each.name): each for each in json_names.own_fields(kind)
+        }
+        needed = [
+            n for n, each in names.items() if n in written or not json_names.is_optional(each)
+        ]
         self._check_entries(written, needed, pointer)
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)
-        for each in own_fields(kind):
-            entry = entry_name(kind, each.name)
+        for each in json_names.own_fields(kind):
+            entry = json_names.entry_name(kind, each.name)
             if entry not in written:
                 continue
             place, hint = f"{pointer}/{entry}", hints[each.name]
@@ -342,7 +337,7 @@ class _Reader:
             for index, (name, fields) in enumerate(names):
                 if name not in fields:
                     said = ", ".join(fields.names)
-                    place = f"{pointer}/{camel_case(attribute)}/{index}"
+                    place = f"{pointer}/{json_names.camel_case(attribute)}/{index}"
                     self.fault(place, f"no column {name!r}; there are {said}")
 
     def _check_node(self, node: Node, written: dict[str, Any], pointer: str) -> None:
@@ -512,7 +507,7 @@ class _Reader:
             return None
 
     def _dataclass(self, written: Any, hint: type[Any], pointer: str, fields: Fields | None) -> Any:
-        parts = {camel_case(each.name): each.name for each in dataclass_fields(hint)}
+        parts = {json_names.camel_case(each.name): each.name for each in dataclass_fields(hint)}
         if not isinstance(written, dict) or set(written) != set(parts):
             return self.fault(pointer, f"must be an object with {', '.join(parts)}")
         before, hints = len(self.faults), typing.get_type_hints(hint)

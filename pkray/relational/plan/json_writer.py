@@ -11,18 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PlanError
+from pkray.relational.plan import json_names
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
 from pkray.relational.plan.describe import description, moment_of, row_type
 from pkray.relational.plan.expressions import TRUE, Expression, NamedFunction
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.json_names import (
-    PLAN_VERSION,
-    camel_case,
-    entry_name,
-    is_optional,
-    own_fields,
-    type_name,
-)
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
 from pkray.relational.plan.state import state_ttls
@@ -48,7 +41,7 @@ def to_json(
         digests[id(node)] = digest_of(node, [digests[id(each)] for each in node.inputs])
     return {
         "pkrayVersion": version,
-        "planVersion": PLAN_VERSION,
+        "planVersion": json_names.PLAN_VERSION,
         "dialect": dialect,
         "nodes": [_node_json(node, ids[id(node)], digests[id(node)], ttl) for node in order],
         "edges": [
@@ -100,7 +93,7 @@ def in_order(roots: Sequence[Node]) -> Iterator[Node]:
 
 
 def _node_json(node: Node, number: int, digest: str, ttl: str) -> dict[str, Any]:
-    written = {"id": number, "type": type_name(type(node)), **_attributes(node)}
+    written = {"id": number, "type": json_names.type_name(type(node)), **_attributes(node)}
     ttls = iter(state_ttls(node, ttl))
     kept = [
         {"index": index, "ttl": next(ttls), "name": state.name}
@@ -128,9 +121,9 @@ def _attributes(node: Node) -> dict[str, Any]:
     if isinstance(node, Scan):
         return _scan_json(node)
     return {
-        entry_name(type(node), each.name): _entry(each.name, getattr(node, each.name))
-        for each in own_fields(type(node))
-        if not (is_optional(each) and getattr(node, each.name) == each.default)
+        json_names.entry_name(type(node), each.name): _entry(each.name, getattr(node, each.name))
+        for each in json_names.own_fields(type(node))
+        if not (json_names.is_optional(each) and getattr(node, each.name) == each.default)
     }
 
 
@@ -174,7 +167,9 @@ def _to_value(value: Any) -> Any:
             return value.name
     if is_dataclass(value):
         parts = dataclass_fields(value)
-        return {camel_case(each.name): _to_value(getattr(value, each.name)) for each in parts}
+        return {
+            json_names.camel_case(each.name): _to_value(getattr(value, each.name)) for each in parts
+        }
     raise PlanError(
         f"a {type(value).__name__} cannot be written into a plan: use tables, and functions that "
         "are registered with the catalog",
@@ -189,7 +184,7 @@ def digest_of(node: Node, inputs: list[str], attributes: Mapping[str, Any] | Non
         attributes: as a file has them; default those of the node.
     """
     said = {
-        "type": type_name(type(node)),
+        "type": json_names.type_name(type(node)),
         **(_attributes(node) if attributes is None else attributes),
         "inputTypes": [row_type(each) for each in node.inputs],
         "inputs": inputs,

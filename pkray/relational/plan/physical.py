@@ -6,39 +6,22 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pkray.errors import UnsupportedError
+from pkray.relational.plan import expressions as ir
+from pkray.relational.plan import nodes
 from pkray.relational.plan.changelog_modes import change_kinds, changelog_modes
-from pkray.relational.plan.expressions import (
-    TRUE,
-    ColumnRef,
-    Expression,
-    all_of,
-    conjuncts,
-)
 from pkray.relational.plan.node import INSERT
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Calc,
-    Deduplicate,
-    Distinct,
-    Exchange,
-    Expand,
-    Filter,
-    Hint,
-    Node,
-    Normalize,
-    Project,
-    RowKey,
-    Scan,
-    SetOperation,
-    TemporalJoin,
-    Unique,
-    Unnest,
-    WatermarkAssign,
-)
 from pkray.relational.plan.slicing import in_slices, without_slices
 
 _DUPLICATES = "table.exec.source.cdc-events-duplicate"
-_STATELESS = (Project, Filter, Exchange, Hint, WatermarkAssign, Expand, Unnest)
+_STATELESS = (
+    nodes.Project,
+    nodes.Filter,
+    nodes.Exchange,
+    nodes.Hint,
+    nodes.WatermarkAssign,
+    nodes.Expand,
+    nodes.Unnest,
+)
 
 
 def tells_twice(options: Mapping[str, str]) -> bool:
@@ -46,7 +29,7 @@ def tells_twice(options: Mapping[str, str]) -> bool:
     return options.get(_DUPLICATES, "false").lower() == "true"
 
 
-def check_kept(plan: Node) -> None:
+def check_kept(plan: nodes.Node) -> None:
     """Check that state, and what a continuous query gives, can hold each column of a plan.
 
     Raises:
@@ -62,8 +45,8 @@ def check_kept(plan: Node) -> None:
 
 
 def to_physical(
-    plan: Node, *, before: bool, by_key: bool = False, duplicates: bool = False
-) -> Node:
+    plan: nodes.Node, *, before: bool, by_key: bool = False, duplicates: bool = False
+) -> nodes.Node:
     """Put exchanges, normalization and computations into a logical plan.
 
     Args:
@@ -79,8 +62,8 @@ def to_physical(
     modes = changelog_modes(placed, before=before)
     read_whole = set() if by_key else set(_reaching(placed))
 
-    def normalized(node: Node) -> Node:
-        if not isinstance(node, Scan):
+    def normalized(node: nodes.Node) -> nodes.Node:
+        if not isinstance(node, nodes.Scan):
             return node
         if duplicates and node.source.mode == "all":
             return _normalized(_with_key(node))
@@ -92,92 +75,94 @@ def to_physical(
     return complete.transform(_with_watermark) if _needs_watermarks(complete) else complete
 
 
-def _needs_watermarks(plan: Node) -> bool:
+def _needs_watermarks(plan: nodes.Node) -> bool:
     """Whether anything waits for event time."""
     return any(node.waits_for_time() for node in plan.walk())
 
 
-def _with_watermark(node: Node) -> Node:
+def _with_watermark(node: nodes.Node) -> nodes.Node:
     """Have the rows of a source move its watermark."""
-    if not isinstance(node, Scan) or node.source.watermark is None:
+    if not isinstance(node, nodes.Scan) or node.source.watermark is None:
         return node
     mark = node.source.watermark
     names = node.fields.names
     lacking = sorted({mark.column, *mark.expression.columns()} - set(names))
     whole = replace(node, columns=(*names, *lacking)) if lacking else node
-    assigned = WatermarkAssign(whole, mark.column, mark.expression)
-    return Calc(assigned, _as_they_are(node)) if lacking else assigned
+    assigned = nodes.WatermarkAssign(whole, mark.column, mark.expression)
+    return nodes.Calc(assigned, _as_they_are(node)) if lacking else assigned
 
 
-def _lifted(node: Node) -> Node:
+def _lifted(node: nodes.Node) -> nodes.Node:
     """Take conditions out of scans: what a change is of the rows that meet one is told above."""
     match node:
-        case Filter(input=Scan() as scan) if scan.condition != TRUE:
+        case nodes.Filter(input=nodes.Scan() as scan) if scan.condition != ir.TRUE:
             return _above(scan, node.condition)
-        case Scan() if node.condition != TRUE:
-            return _above(node, TRUE)
+        case nodes.Scan() if node.condition != ir.TRUE:
+            return _above(node, ir.TRUE)
     inputs = tuple(_lifted(each) for each in node.inputs)
     same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
     return node if same else node.with_inputs(*inputs)
 
 
-def _above(scan: Scan, further: Expression) -> Node:
-    conditions = (*conjuncts(scan.condition), *conjuncts(further))
-    condition = all_of(tuple(dict.fromkeys(conditions)))
+def _above(scan: nodes.Scan, further: ir.Expression) -> nodes.Node:
+    conditions = (*ir.conjuncts(scan.condition), *ir.conjuncts(further))
+    condition = ir.all_of(tuple(dict.fromkeys(conditions)))
     names = scan.fields.names
     lacking = sorted(condition.columns() - set(names))
-    kept = Filter(replace(scan, columns=(*names, *lacking), condition=TRUE), condition)
+    kept = nodes.Filter(replace(scan, columns=(*names, *lacking), condition=ir.TRUE), condition)
     if not lacking:
         return kept
-    return Project(
-        kept, tuple((each.name, ColumnRef(each.type, each.name)) for each in scan.fields)
+    return nodes.Project(
+        kept, tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in scan.fields)
     )
 
 
-def _with_all_versions(node: Node) -> Node:
+def _with_all_versions(node: nodes.Node) -> nodes.Node:
     """Give a temporal join all rows of a view that keeps the newest of each key: its versions.
 
     The view itself would give, of the rows of one epoch, the newest alone. Rows that may go again
     are told apart as wholes, so that one that goes is the version that goes.
     """
-    if not isinstance(node, TemporalJoin) or node.right_time is None:
+    if not isinstance(node, nodes.TemporalJoin) or node.right_time is None:
         return node
     versions = _versions(node.right, node.right_time, frozenset(node.right_keys))
     return node if versions is None else node.with_inputs(node.left, versions)
 
 
-def _versions(node: Node, time: str, keys: frozenset[str]) -> Node | None:
+def _versions(node: nodes.Node, time: str, keys: frozenset[str]) -> nodes.Node | None:
     """Find the rows of which a view keeps the newest of each key; None if it is no such view."""
     match node:
-        case Hint():
+        case nodes.Hint():
             below = _versions(node.input, time, keys)
-        case Project():
-            names = {name: each.name for name, each in node.columns if isinstance(each, ColumnRef)}
+        case nodes.Project():
+            names = {
+                name: each.name for name, each in node.columns if isinstance(each, ir.ColumnRef)
+            }
             if not names.keys() >= keys | {time}:
                 return None
             below = _versions(node.input, names[time], frozenset(names[key] for key in keys))
-        case Deduplicate(keep_first=False, rank_name=None):
+        case nodes.Deduplicate(keep_first=False, rank_name=None):
             of_key = node.order_by == time and frozenset(node.keys) == keys
             appends = change_kinds(node.input) == INSERT
-            return (node.input if appends else Distinct(node.input)) if of_key else None
+            return (node.input if appends else nodes.Distinct(node.input)) if of_key else None
         case _:
             return None
     return None if below is None else node.with_inputs(below)
 
 
-def _as_they_are(node: Node) -> tuple[tuple[str, Expression], ...]:
-    return tuple((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
+def _as_they_are(node: nodes.Node) -> tuple[tuple[str, ir.Expression], ...]:
+    return tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in node.fields)
 
 
-def _reaching(node: Node) -> Iterator[int]:
+def _reaching(node: nodes.Node) -> Iterator[int]:
     """List the nodes whose deletes reach the root as they are, by their ``id``."""
     yield id(node)
-    if isinstance(node, _STATELESS) or (isinstance(node, SetOperation) and not node.states()):
+    if isinstance(node, _STATELESS) or (isinstance(node, nodes.SetOperation) and not node.states()):
         for each in node.inputs:
             yield from _reaching(each)
 
 
-def _with_key(scan: Scan) -> Scan:
+def _with_key(scan: nodes.Scan) -> nodes.Scan:
     if not scan.source.primary_key:
         raise UnsupportedError(
             f"{scan.source.name} has no primary key by which changes that come twice are told "
@@ -187,22 +172,22 @@ def _with_key(scan: Scan) -> Scan:
     return scan
 
 
-def _normalized(scan: Scan) -> Node:
+def _normalized(scan: nodes.Scan) -> nodes.Node:
     """Complete a source's changes by its key, which has to be read for that."""
     key, names = scan.source.primary_key, scan.fields.names
     lacking = tuple(name for name in key if name not in names)
     whole = replace(scan, columns=(*names, *lacking)) if lacking else scan
-    complete = Normalize(Exchange(whole, key), key)
+    complete = nodes.Normalize(nodes.Exchange(whole, key), key)
     if not lacking:
         return complete
-    return Calc(complete, _as_they_are(scan))
+    return nodes.Calc(complete, _as_they_are(scan))
 
 
-def completed(plan: Node) -> Node:
+def completed(plan: nodes.Node) -> nodes.Node:
     """Have sources that give complete changes count once those that come twice."""
 
-    def complete(node: Node) -> Node:
-        if not isinstance(node, Scan) or node.source.mode != "all":
+    def complete(node: nodes.Node) -> nodes.Node:
+        if not isinstance(node, nodes.Scan) or node.source.mode != "all":
             return node
         source = node.source.completed()
         return node if source is node.source else replace(node, source=source)
@@ -210,50 +195,50 @@ def completed(plan: Node) -> Node:
     return plan.transform(complete)
 
 
-def to_logical(plan: Node) -> Node:
+def to_logical(plan: nodes.Node) -> nodes.Node:
     """Take out again what `to_physical` put in: what is left runs bounded."""
     return plan.transform(_bounded)
 
 
-def _bounded(node: Node) -> Node:
+def _bounded(node: nodes.Node) -> nodes.Node:
     match node:
-        case Normalize():
+        case nodes.Normalize():
             return completed(node.input)
-        case Exchange() | RowKey() | Unique():
+        case nodes.Exchange() | nodes.RowKey() | nodes.Unique():
             return node.input
-        case Aggregate():
+        case nodes.Aggregate():
             return without_slices(node)
-        case Calc():
+        case nodes.Calc():
             filtered = _filtered(node.input, node.condition)
-            return filtered if _is_identity(node) else Project(filtered, node.columns)
+            return filtered if _is_identity(node) else nodes.Project(filtered, node.columns)
     return node
 
 
-def _filtered(node: Node, condition: Expression) -> Node:
-    return node if condition == TRUE else Filter(node, condition)
+def _filtered(node: nodes.Node, condition: ir.Expression) -> nodes.Node:
+    return node if condition == ir.TRUE else nodes.Filter(node, condition)
 
 
-def _is_identity(node: Project) -> bool:
-    columns = tuple((name, ColumnRef(value.type, name)) for name, value in node.columns)
+def _is_identity(node: nodes.Project) -> bool:
+    columns = tuple((name, ir.ColumnRef(value.type, name)) for name, value in node.columns)
     return columns == node.columns and node.input.fields.names == node.fields.names
 
 
-def _fused(node: Node) -> Node:
+def _fused(node: nodes.Node) -> nodes.Node:
     """Make one computation of a projection and the filter below it."""
     match node:
-        case Calc():
+        case nodes.Calc():
             return node
-        case Project(input=Calc() as below) if _is_identity(below):
-            return Calc(below.input, node.columns, below.condition)
-        case Project():
-            return Calc(node.input, node.columns)
-        case Filter():
-            return Calc(node.input, _as_they_are(node), node.condition)
+        case nodes.Project(input=nodes.Calc() as below) if _is_identity(below):
+            return nodes.Calc(below.input, node.columns, below.condition)
+        case nodes.Project():
+            return nodes.Calc(node.input, node.columns)
+        case nodes.Filter():
+            return nodes.Calc(node.input, _as_they_are(node), node.condition)
     return node
 
 
-def exchange_keys(node: Node) -> tuple[str, ...]:
+def exchange_keys(node: nodes.Node) -> tuple[str, ...]:
     """Find by which columns the rows of an operator's input were brought together."""
-    while not isinstance(node, Exchange) and len(node.inputs) == 1:
+    while not isinstance(node, nodes.Exchange) and len(node.inputs) == 1:
         (node,) = node.inputs
-    return node.keys if isinstance(node, Exchange) else ()
+    return node.keys if isinstance(node, nodes.Exchange) else ()

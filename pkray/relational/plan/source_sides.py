@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import TRUE, ColumnRef
-from pkray.relational.plan.nodes import (
-    Calc,
-    Exchange,
-    Hint,
-    Join,
-    JoinKind,
-    Node,
-    Scan,
-    TemporalJoin,
-)
 
 STATEFUL = "STATEFUL"
 """The hint under which a join keeps the rows of a side, though a source could find them."""
 _OFF = (("keep", "false"), ("ttl", "0 ms"))
 _KINDS = (
-    JoinKind.INNER,
-    JoinKind.LEFT,
-    JoinKind.RIGHT,
-    JoinKind.FULL,
-    JoinKind.SEMI,
-    JoinKind.ANTI,
-    JoinKind.MARK,
+    nodes.JoinKind.INNER,
+    nodes.JoinKind.LEFT,
+    nodes.JoinKind.RIGHT,
+    nodes.JoinKind.FULL,
+    nodes.JoinKind.SEMI,
+    nodes.JoinKind.ANTI,
+    nodes.JoinKind.MARK,
 )
 
 
@@ -44,14 +35,14 @@ class SourceSide:
             some of it.
     """
 
-    scan: Scan
-    path: tuple[Calc, ...]
+    scan: nodes.Scan
+    path: tuple[nodes.Calc, ...]
     key: tuple[str, ...]
     finds: bool
     primary_key: tuple[str, ...]
 
 
-def _source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
+def _source_side(node: nodes.Join | nodes.TemporalJoin, index: int) -> SourceSide | None:
     """Say how the rows of a side are found in a source; None: they are not.
 
     Args:
@@ -59,14 +50,14 @@ def _source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
     """
     if node.kind not in _KINDS or not node.left_keys or getattr(node, "null_aware", False):
         return None
-    path: list[Calc] = []
-    each: Node = node.inputs[index]
-    while not isinstance(each, Scan):
-        if isinstance(each, Hint) and _keeps(each):
+    path: list[nodes.Calc] = []
+    each: nodes.Node = node.inputs[index]
+    while not isinstance(each, nodes.Scan):
+        if isinstance(each, nodes.Hint) and _keeps(each):
             return None
-        if isinstance(each, Calc):
+        if isinstance(each, nodes.Calc):
             path.append(each)
-        elif not isinstance(each, Exchange | Hint):
+        elif not isinstance(each, nodes.Exchange | nodes.Hint):
             return None
         (each,) = each.inputs
     names = {name: name for name in each.fields.names}
@@ -91,20 +82,22 @@ def _source_side(node: Join | TemporalJoin, index: int) -> SourceSide | None:
     return None
 
 
-def _keeps(hint: Hint) -> bool:
+def _keeps(hint: nodes.Hint) -> bool:
     """Whether a hint wants a state."""
     names = (STATEFUL, "STATE_TTL")
     return hint.name.upper() in names and any(each not in _OFF for each in hint.options)
 
 
-def source_sides(node: Join | TemporalJoin) -> tuple[SourceSide | None, SourceSide | None]:
+def source_sides(
+    node: nodes.Join | nodes.TemporalJoin,
+) -> tuple[SourceSide | None, SourceSide | None]:
     """Say of both sides of a join how their rows are found in sources; None: they are kept.
 
     A semi, anti or mark join by keys alone needs counts of keys on the right. It reads sources
     where both find rows by those keys, and on the right one row at most.
     """
     left, right = _source_side(node, 0), _source_side(node, 1)
-    if isinstance(node, TemporalJoin):
+    if isinstance(node, nodes.TemporalJoin):
         return None, right
     if node.kind.keeps_right:
         return left, right

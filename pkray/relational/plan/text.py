@@ -17,18 +17,7 @@ from decimal import Decimal
 from typing import Any
 
 from pkray.errors import PkrayError, QueryError
-from pkray.relational.plan.expressions import (
-    Call,
-    Case,
-    Cast,
-    Chain,
-    ColumnRef,
-    Expression,
-    Lambda,
-    Link,
-    Literal,
-    UdfCall,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.fields import Field, Fields
 from pkray.schema.types import SPANS, DataType, interval_type
 
@@ -78,7 +67,7 @@ _PLAIN = {
 }
 
 
-def to_text(expression: Expression, *, types: bool = True) -> str:
+def to_text(expression: ir.Expression, *, types: bool = True) -> str:
     """Write an expression.
 
     Args:
@@ -99,35 +88,35 @@ def _closes_at_the_end(text: str) -> bool:
     return False
 
 
-def _write(value: Expression, types: bool) -> str:
+def _write(value: ir.Expression, types: bool) -> str:
     match value:
-        case ColumnRef():
+        case ir.ColumnRef():
             return _name(value.name)
-        case Literal():
+        case ir.Literal():
             return _literal(value, types)
-        case Cast():
+        case ir.Cast():
             kind = str(value.type) if types else str(value.type.with_nullable(True))
             return f"{_CASTS[value.on_error]}({_write(value.operand, types)} AS {kind})"
-        case Case():
+        case ir.Case():
             branches = " ".join(
                 f"WHEN {_write(when, types)} THEN {_write(then, types)}"
                 for when, then in value.branches
             )
             text = f"CASE {branches} ELSE {_write(value.otherwise, types)} END"
             return _typed(text, value, types)
-        case Lambda():
+        case ir.Lambda():
             return f"LAMBDA({_parameters(value, types)} -> {_write(value.body, types)})"
-        case UdfCall():
+        case ir.UdfCall():
             arguments = ", ".join(_write(each, types) for each in value.arguments)
             return _typed(f"UDF {_name(value.udf.name)}({arguments})", value, types)
-        case Chain():
+        case ir.Chain():
             return _chain(value, types)
-        case Call():
+        case ir.Call():
             return _typed(_call(value, types), value, types)
     raise AssertionError(value)
 
 
-def _call(value: Call, types: bool) -> str:
+def _call(value: ir.Call, types: bool) -> str:
     written = [_write(each, types) for each in value.arguments]
     if value.function in _OPERATORS and len(written) == 2:
         return f"({written[0]} {_OPERATORS[value.function]} {written[1]})"
@@ -138,7 +127,7 @@ def _call(value: Call, types: bool) -> str:
     return f"{value.function}({', '.join(written)})"
 
 
-def _chain(value: Chain, types: bool) -> str:
+def _chain(value: ir.Chain, types: bool) -> str:
     parts = [_write(value.first, types)]
     for cast, call in value.calls():
         kind = f"AS {call.arguments[0].type}, " if cast and types else ""
@@ -147,19 +136,19 @@ def _chain(value: Chain, types: bool) -> str:
     return f"CHAIN({', '.join(parts)})"
 
 
-def _typed(text: str, value: Expression, types: bool) -> str:
+def _typed(text: str, value: ir.Expression, types: bool) -> str:
     return text if not types or value.type == _expected(value) else f"{text}::{value.type}"
 
 
-def _expected(value: Expression) -> DataType:
+def _expected(value: ir.Expression) -> DataType:
     """Give the type of what is computed where none is written."""
     return DataType("BOOLEAN", any(each.type.nullable for each in value.operands()))
 
 
-def _parameters(value: Lambda, types: bool) -> str:
+def _parameters(value: ir.Lambda, types: bool) -> str:
     if not types:
         return ", ".join(map(_name, value.parameters))
-    kinds = {part.name: part.type for part in value.body.walk() if isinstance(part, ColumnRef)}
+    kinds = {part.name: part.type for part in value.body.walk() if isinstance(part, ir.ColumnRef)}
     return ", ".join(
         f"{_name(name)} {kinds.get(name, DataType('STRING'))}" for name in value.parameters
     )
@@ -170,14 +159,14 @@ def _name(name: str) -> str:
     return name if plain else f"`{name.replace('`', '``')}`"
 
 
-def _literal(value: Literal, types: bool) -> str:
+def _literal(value: ir.Literal, types: bool) -> str:
     text = _constant(value)
     if not types or _PLAIN.get(type(value.value)) == value.type:
         return text
     return f"{text}::{value.type}"
 
 
-def _constant(value: Literal) -> str:
+def _constant(value: ir.Literal) -> str:
     match value.value:
         case None:
             return "NULL"
@@ -257,7 +246,7 @@ def _part(kind: DataType | None) -> DataType:
 
 def from_text(
     text: str, fields: Fields, known: KnowsFunction, udf: FindUdf = lambda name: None
-) -> Expression:
+) -> ir.Expression:
     """Read what `to_text` wrote.
 
     Args:
@@ -331,7 +320,7 @@ class _Reader:
         if token.kind != "end":
             raise self.error(f"{token.text!r} is more than an expression", token.start)
 
-    def value(self) -> Expression:
+    def value(self) -> ir.Expression:
         self.level += 1
         if self.level > MOST_LEVELS:
             raise self.error(f"more than {MOST_LEVELS} levels of brackets")
@@ -339,7 +328,7 @@ class _Reader:
         self.level -= 1
         return result
 
-    def _value(self) -> Expression:
+    def _value(self) -> ir.Expression:
         token = self.take()
         match token.kind:
             case "number":
@@ -354,11 +343,11 @@ class _Reader:
                 return self._named(token)
         raise self.error(f"a value is expected, not {token.text!r}", token.start)
 
-    def _named(self, token: _Token) -> Expression:
+    def _named(self, token: _Token) -> ir.Expression:
         match token.text:
             case "NULL":
                 self.expect("::")
-                return Literal(self._type(), None)
+                return ir.Literal(self._type(), None)
             case "TRUE" | "FALSE":
                 return self._constant(token.text == "TRUE", token)
             case "CASE":
@@ -375,34 +364,34 @@ class _Reader:
             return self._call(token)
         return self._column(token.text, token)
 
-    def _column(self, name: str, token: _Token) -> Expression:
+    def _column(self, name: str, token: _Token) -> ir.Expression:
         if name not in self.columns:
             known = ", ".join(self.columns) or "none"
             raise self.error(f"no column is called {name!r}; there are {known}", token.start)
-        return ColumnRef(self.columns[name].type, name)
+        return ir.ColumnRef(self.columns[name].type, name)
 
-    def _number(self, token: _Token) -> Expression:
+    def _number(self, token: _Token) -> ir.Expression:
         whole = re.fullmatch(r"-?\d+", token.text)
         return self._constant(int(token.text) if whole else token.text, token)
 
-    def _text(self, token: _Token) -> Expression:
+    def _text(self, token: _Token) -> ir.Expression:
         return self._constant(token.text[1:-1].replace("''", "'"), token)
 
-    def _constant(self, plain: Any, token: _Token) -> Expression:
+    def _constant(self, plain: Any, token: _Token) -> ir.Expression:
         """Read a constant's type, if it is written, and the constant as of it."""
         if not self.accept("::"):
             kind = _PLAIN[type(plain)]
             if kind.root == "INT" and not -(2**31) <= plain < 2**31:
                 raise self.error("a whole number beyond INT needs its type", token.start)
-            return Literal(kind, plain)
+            return ir.Literal(kind, plain)
         kind = self._type()
         try:
             nested = kind.is_nested and isinstance(plain, str)
-            return Literal(kind, _from_plain(json.loads(plain) if nested else plain, kind))
+            return ir.Literal(kind, _from_plain(json.loads(plain) if nested else plain, kind))
         except (ValueError, TypeError, ArithmeticError, RecursionError):
             raise self.error(f"{token.text} is no {kind}", token.start) from None
 
-    def _bracket(self) -> Expression:
+    def _bracket(self) -> ir.Expression:
         if self.accept("NOT"):
             operand = self.value()
             self.expect(")")
@@ -421,12 +410,12 @@ class _Reader:
         self.expect(")")
         return self._typed(_FUNCTIONS[token.text], (left, right))
 
-    def _call(self, token: _Token) -> Expression:
+    def _call(self, token: _Token) -> ir.Expression:
         if not self.known(token.text):
             raise self.error(f"no function is called {token.text!r}", token.start)
         return self._typed(token.text, self._arguments())
 
-    def _arguments(self) -> tuple[Expression, ...]:
+    def _arguments(self) -> tuple[ir.Expression, ...]:
         self.expect("(")
         if self.accept(")"):
             return ()
@@ -436,11 +425,11 @@ class _Reader:
         self.expect(")")
         return tuple(found)
 
-    def _typed(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
+    def _typed(self, name: str, arguments: tuple[ir.Expression, ...]) -> ir.Expression:
         plain = DataType("BOOLEAN", any(each.type.nullable for each in arguments))
-        return Call(self._type() if self.accept("::") else plain, name, arguments)
+        return ir.Call(self._type() if self.accept("::") else plain, name, arguments)
 
-    def _case(self) -> Expression:
+    def _case(self) -> ir.Expression:
         branches = []
         while self.accept("WHEN"):
             when = self.value()
@@ -449,19 +438,19 @@ class _Reader:
         self.expect("ELSE")
         otherwise = self.value()
         self.expect("END")
-        bare = Case(DataType("BOOLEAN"), tuple(branches), otherwise)
+        bare = ir.Case(DataType("BOOLEAN"), tuple(branches), otherwise)
         kind = self._type() if self.accept("::") else _expected(bare)
-        return Case(kind, tuple(branches), otherwise)
+        return ir.Case(kind, tuple(branches), otherwise)
 
-    def _cast(self, on_error: str) -> Expression:
+    def _cast(self, on_error: str) -> ir.Expression:
         self.expect("(")
         operand = self.value()
         self.expect("AS")
         kind = self._type()
         self.expect(")")
-        return Cast(kind, operand, on_error)
+        return ir.Cast(kind, operand, on_error)
 
-    def _lambda(self) -> Expression:
+    def _lambda(self) -> ir.Expression:
         self.expect("(")
         parameters: dict[str, Field] = {}
         while not self.accept("->"):
@@ -477,12 +466,12 @@ class _Reader:
         body = self.value()
         self.columns = before
         self.expect(")")
-        return Lambda(body.type, tuple(parameters), body)
+        return ir.Lambda(body.type, tuple(parameters), body)
 
-    def _chain(self) -> Expression:
+    def _chain(self) -> ir.Expression:
         self.expect("(")
         first = self.value()
-        links: list[Link] = []
+        links: list[ir.Link] = []
         while self.accept(","):
             token = self.take()
             if not self.known(token.text):
@@ -494,14 +483,14 @@ class _Reader:
                 self.expect(",")
             operand = self.value()
             self.expect(")")
-            call = self._typed(token.text, (ColumnRef(left, ""), operand))
-            links.append(Link(token.text, call.type, left, operand))
+            call = self._typed(token.text, (ir.ColumnRef(left, ""), operand))
+            links.append(ir.Link(token.text, call.type, left, operand))
         self.expect(")")
         if not links:
             raise self.error("a chain has a step at least")
-        return Chain(links[-1].type, first, tuple(links))
+        return ir.Chain(links[-1].type, first, tuple(links))
 
-    def _udf(self) -> Expression:
+    def _udf(self) -> ir.Expression:
         token = self.take()
         quoted = token.kind == "quoted"
         name = token.text[1:-1].replace("``", "`") if quoted else token.text
@@ -510,7 +499,7 @@ class _Reader:
             raise self.error(f"no function {name!r} is registered", token.start)
         arguments = self._arguments()
         plain = DataType("BOOLEAN", any(each.type.nullable for each in arguments))
-        return UdfCall(self._type() if self.accept("::") else plain, found, arguments)
+        return ir.UdfCall(self._type() if self.accept("::") else plain, found, arguments)
 
     def _type(self) -> DataType:
         """Read a type: a name, what is in its brackets, and NOT NULL."""

@@ -9,37 +9,30 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pkray.relational.dialect import Dialect
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef, Literal
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Node,
-    Project,
-    SetKind,
-    SetOperation,
-    Values,
-)
 from pkray.relational.plan.nodes.groups import COUNTED
 from pkray.schema.types import DataType
 
 _TYPE = DataType("BOOLEAN", nullable=False)
 
 
-def with_total_rows(plan: Node, dialect: Dialect) -> Node:
+def with_total_rows(plan: nodes.Node, dialect: Dialect) -> nodes.Node:
     """Let aggregates without keys give a row over no rows, where the dialect says so."""
     return plan.transform(_with_row) if dialect is Dialect.SPARK else plan
 
 
-def _with_row(node: Node) -> Node:
-    if not isinstance(node, Aggregate) or not node.lacks_row():
+def _with_row(node: nodes.Node) -> nodes.Node:
+    if not isinstance(node, nodes.Aggregate) or not node.lacks_row():
         return node
     fields = node.input.fields.only(node.columns_read())
     columns = [(each.name, ColumnRef(each.type, each.name)) for each in fields]
-    rows = Project(node.input, (*columns, (COUNTED, Literal(_TYPE, True))))
+    rows = nodes.Project(node.input, (*columns, (COUNTED, Literal(_TYPE, True))))
     nullable = [replace(each, type=each.type.with_nullable(True)) for each in fields]
     values = (*(Literal(each.type, None) for each in nullable), Literal(_TYPE, False))
-    row = Values(Fields((*nullable, Field(COUNTED, _TYPE))), (values,))
+    row = nodes.Values(Fields((*nullable, Field(COUNTED, _TYPE))), (values,))
     calls = tuple(
         (name, replace(call, filter=call.filter or COUNTED)) for name, call in node.aggregates
     )
-    return Aggregate(SetOperation(rows, row, SetKind.UNION, all=True), (), calls)
+    return nodes.Aggregate(nodes.SetOperation(rows, row, nodes.SetKind.UNION, all=True), (), calls)

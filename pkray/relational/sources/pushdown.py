@@ -9,16 +9,7 @@ import pyarrow as pa
 from pkray.errors import EvaluationError, InputError, UnsupportedError
 from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.functions.function import function
-from pkray.relational.plan.expressions import (
-    Call,
-    Cast,
-    ColumnRef,
-    Expression,
-    Lambda,
-    UdfCall,
-    all_of,
-    conjuncts,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.fields import Fields
 from pkray.scan.comparisons import SWAPPED, compare, like, one_of
 from pkray.scan.conditions import AllOf, AnyOf, Condition, IsNull
@@ -49,14 +40,14 @@ class Pushed:
     """
 
     predicate: Predicate | None
-    remaining: Expression
+    remaining: ir.Expression
 
 
-def pushed(condition: Expression, schema: TableSchema) -> Pushed:
+def pushed(condition: ir.Expression, schema: TableSchema) -> Pushed:
     """Divide a condition over a table's columns."""
     understood: list[Condition] = []
-    remaining: list[Expression] = []
-    for part in conjuncts(condition):
+    remaining: list[ir.Expression] = []
+    for part in ir.conjuncts(condition):
         found = _condition(part, schema)
         if found is not None:
             understood.append(found)
@@ -65,17 +56,17 @@ def pushed(condition: Expression, schema: TableSchema) -> Pushed:
     if not understood:
         return Pushed(None, condition)
     whole = understood[0] if len(understood) == 1 else AllOf(tuple(understood))
-    return Pushed(Predicate(whole), all_of(tuple(remaining)))
+    return Pushed(Predicate(whole), ir.all_of(tuple(remaining)))
 
 
-def _is_exact(part: Expression) -> bool:
+def _is_exact(part: ir.Expression) -> bool:
     """Whether files and expressions compare alike; floats have zeros and NaNs."""
     return not any(each.type.root in _FLOATS for each in part.walk())
 
 
-def _condition(part: Expression, schema: TableSchema) -> Condition | None:
+def _condition(part: ir.Expression, schema: TableSchema) -> Condition | None:
     """Translate; None where files know nothing of it."""
-    if not isinstance(part, Call):
+    if not isinstance(part, ir.Call):
         return None
     try:
         return _of_call(part, schema)
@@ -83,14 +74,14 @@ def _condition(part: Expression, schema: TableSchema) -> Condition | None:
         return None
 
 
-def _of_call(part: Call, schema: TableSchema, negated: bool = False) -> Condition | None:
+def _of_call(part: ir.Call, schema: TableSchema, negated: bool = False) -> Condition | None:
     name, arguments = part.function, part.arguments
     if name == "not":
         inner = arguments[0]
-        return _of_call(inner, schema, not negated) if isinstance(inner, Call) else None
+        return _of_call(inner, schema, not negated) if isinstance(inner, ir.Call) else None
     if name in ("and", "or"):
         parts = [
-            _of_call(each, schema, negated) if isinstance(each, Call) else None
+            _of_call(each, schema, negated) if isinstance(each, ir.Call) else None
             for each in arguments
         ]
         known = tuple(each for each in parts if each is not None)
@@ -115,7 +106,7 @@ def _of_call(part: Call, schema: TableSchema, negated: bool = False) -> Conditio
 
 
 def _comparison(
-    operator: str, left: Expression, right: Expression, schema: TableSchema, negated: bool
+    operator: str, left: ir.Expression, right: ir.Expression, schema: TableSchema, negated: bool
 ) -> Condition | None:
     field, constant = _field(left, schema), _constant(right)
     if field is None or constant is None:
@@ -125,21 +116,23 @@ def _comparison(
     return compare(field, operator, literal(constant), negated)
 
 
-def _field(value: Expression, schema: TableSchema) -> DataField | None:
+def _field(value: ir.Expression, schema: TableSchema) -> DataField | None:
     """Find the column that a value is, perhaps as a wider type."""
-    if isinstance(value, Cast) and _is_wider(value.operand.type, value.type):
+    if isinstance(value, ir.Cast) and _is_wider(value.operand.type, value.type):
         value = value.operand
-    if not isinstance(value, ColumnRef) or value.name not in schema.names:
+    if not isinstance(value, ir.ColumnRef) or value.name not in schema.names:
         return None
     field = schema.field(value.name)
     return None if field.type.root == "CHAR" else field
 
 
-def _constant(value: Expression) -> pa.Scalar | None:
+def _constant(value: ir.Expression) -> pa.Scalar | None:
     """Compute what depends on no column; None for what does, or changes from call to call."""
     if value.type.is_nested or value.columns():
         return None
-    if any(isinstance(part, UdfCall | Lambda) or not _is_fixed(part) for part in value.walk()):
+    if any(
+        isinstance(part, ir.UdfCall | ir.Lambda) or not _is_fixed(part) for part in value.walk()
+    ):
         return None
     try:
         computed = compile_expression(value, Fields(())).evaluate(_ONE_ROW)
@@ -148,8 +141,8 @@ def _constant(value: Expression) -> pa.Scalar | None:
     return computed[0]
 
 
-def _is_fixed(part: Expression) -> bool:
-    return not isinstance(part, Call) or function(part.function).deterministic
+def _is_fixed(part: ir.Expression) -> bool:
+    return not isinstance(part, ir.Call) or function(part.function).deterministic
 
 
 def _is_wider(narrow: DataType, wide: DataType) -> bool:

@@ -6,17 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pkray.relational.functions.function import NO_SPARK, function
-from pkray.relational.plan.expressions import (
-    Call,
-    Case,
-    Cast,
-    Chain,
-    ColumnRef,
-    Expression,
-    Lambda,
-    Literal,
-    UdfCall,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.spark_sql.constants import at_precision, literal, quoted, type_text, wrapped
 
 
@@ -31,34 +21,34 @@ class ExpressionWriter:
     """
 
     prefix: str = "pkray"
-    kernels: dict[str, Call | Chain | UdfCall] = field(default_factory=dict)
+    kernels: dict[str, ir.Call | ir.Chain | ir.UdfCall] = field(default_factory=dict)
 
-    def expression(self, value: Expression) -> str:
+    def expression(self, value: ir.Expression) -> str:
         """Write one expression."""
         match value:
-            case ColumnRef():
+            case ir.ColumnRef():
                 return quoted(value.name)
-            case Literal():
+            case ir.Literal():
                 return literal(value)
-            case Cast():
+            case ir.Cast():
                 return self._cast(value)
-            case Case():
+            case ir.Case():
                 branches = " ".join(
                     f"WHEN {self.expression(when)} THEN {self.expression(then)}"
                     for when, then in value.branches
                 )
                 return f"CASE {branches} ELSE {self.expression(value.otherwise)} END"
-            case Lambda():
+            case ir.Lambda():
                 names = ", ".join(quoted(name) for name in value.parameters)
                 names = f"({names})" if len(value.parameters) > 1 else names
                 return f"{names} -> {self.expression(value.body)}"
-            case UdfCall() | Chain():  # Spark exhausts its stack in what is as deep
+            case ir.UdfCall() | ir.Chain():  # Spark exhausts its stack in what is as deep
                 return self._kernel(value)
-            case Call():
+            case ir.Call():
                 return self._call(value)
         raise AssertionError(value)
 
-    def _call(self, value: Call) -> str:
+    def _call(self, value: ir.Call) -> str:
         known = function(value.function)
         if known.spark is NO_SPARK:
             return self._kernel(value)
@@ -70,30 +60,34 @@ class ExpressionWriter:
         except NotImplementedError:
             return self._kernel(value)
 
-    def _kernel(self, value: Call | Chain | UdfCall) -> str:
+    def _kernel(self, value: ir.Call | ir.Chain | ir.UdfCall) -> str:
         return self.in_python(
             value,
-            [self.expression(each) for each in value.operands() if not isinstance(each, Literal)],
+            [
+                self.expression(each)
+                for each in value.operands()
+                if not isinstance(each, ir.Literal)
+            ],
         )
 
-    def in_python(self, value: Call | Chain | UdfCall, arguments: Sequence[str]) -> str:
+    def in_python(self, value: ir.Call | ir.Chain | ir.UdfCall, arguments: Sequence[str]) -> str:
         """Write a call that runs in Python.
 
         Args:
             arguments: texts of those that are no constants.
         """
         places = tuple(
-            each if isinstance(each, Literal) else ColumnRef(each.type, f"arg{index}")
+            each if isinstance(each, ir.Literal) else ir.ColumnRef(each.type, f"arg{index}")
             for index, each in enumerate(value.operands())
         )
         shape = value.with_operands(places)
-        assert isinstance(shape, Call | Chain | UdfCall)
+        assert isinstance(shape, ir.Call | ir.Chain | ir.UdfCall)
         known = [name for name, each in self.kernels.items() if each == shape]
         name = known[0] if known else f"{self.prefix}_function_{len(self.kernels)}"
         self.kernels[name] = shape
         return f"{name}({', '.join(arguments)})"
 
-    def _cast(self, value: Cast) -> str:
+    def _cast(self, value: ir.Cast) -> str:
         operand, kind = self.expression(value.operand), value.type
         if value.on_error == "wrap":
             return wrapped(operand, kind)

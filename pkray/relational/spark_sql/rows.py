@@ -3,32 +3,21 @@
 from __future__ import annotations
 
 from pkray.relational.functions.user_functions import rows_as_lists
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef, SortKey, UdfCall
-from pkray.relational.plan.nodes import (
-    Filter,
-    Limit,
-    Node,
-    Project,
-    Scan,
-    SetKind,
-    SetOperation,
-    Sort,
-    Unnest,
-    Values,
-)
 from pkray.relational.spark_sql.constants import literal, names_of, null_of, order_of, quoted
 from pkray.relational.spark_sql.writer import Writer, check_compared, write
 
 
 @write.register
-def _scan(node: Scan, writer: Writer) -> str:
+def _scan(node: nodes.Scan, writer: Writer) -> str:
     view = f"{writer.prefix}_source_{len(writer.scans)}"
     writer.scans[view] = node
     return f"SELECT {names_of(node.fields.names) or '1 AS `$none`'} FROM {view}"
 
 
 @write.register
-def _values(node: Values, writer: Writer) -> str:
+def _values(node: nodes.Values, writer: Writer) -> str:
     names = node.fields.names
     if not node.rows:
         nulls = (f"{null_of(each.type)} AS {quoted(each.name)}" for each in node.fields)
@@ -40,12 +29,12 @@ def _values(node: Values, writer: Writer) -> str:
 
 
 @write.register
-def _filter(node: Filter, writer: Writer) -> str:
+def _filter(node: nodes.Filter, writer: Writer) -> str:
     return f"SELECT * FROM {writer.name(node.input)} WHERE {writer.expression(node.condition)}"
 
 
 @write.register
-def _project(node: Project, writer: Writer) -> str:
+def _project(node: nodes.Project, writer: Writer) -> str:
     columns = ", ".join(
         f"{writer.expression(value)} AS {quoted(name)}" for name, value in node.columns
     )
@@ -53,8 +42,8 @@ def _project(node: Project, writer: Writer) -> str:
 
 
 @write.register
-def _setoperation(node: SetOperation, writer: Writer) -> str:
-    if not (node.kind is SetKind.UNION and node.all):
+def _setoperation(node: nodes.SetOperation, writer: Writer) -> str:
+    if not (node.kind is nodes.SetKind.UNION and node.all):
         check_compared(node, node.fields.names)
     kind = str(node.kind).upper() + (" ALL" if node.all else "")
     left, right = writer.name(node.left), writer.name(node.right)
@@ -62,12 +51,12 @@ def _setoperation(node: SetOperation, writer: Writer) -> str:
 
 
 @write.register
-def _sort(node: Sort, writer: Writer) -> str:
+def _sort(node: nodes.Sort, writer: Writer) -> str:
     return f"SELECT * FROM {writer.name(node.input)} ORDER BY {order_of(node.order_by)}"
 
 
 @write.register
-def _limit(node: Limit, writer: Writer) -> str:
+def _limit(node: nodes.Limit, writer: Writer) -> str:
     count = "" if node.count is None else f" LIMIT {node.count}"
     offset = f" OFFSET {node.offset}" if node.offset else ""
     below = writer.name(node.input)
@@ -77,7 +66,7 @@ def _limit(node: Limit, writer: Writer) -> str:
 
 
 @write.register
-def _unnest(node: Unnest, writer: Writer) -> str:
+def _unnest(node: nodes.Unnest, writer: Writer) -> str:
     outer = "OUTER " if node.outer else ""
     call = f"{node.function}({names_of(node.arguments)})"
     if node.udf is not None:
@@ -93,10 +82,10 @@ def _unnest(node: Unnest, writer: Writer) -> str:
     return f"SELECT {names_of(node.fields.names)} FROM {writer.name(node.input)} {view}"
 
 
-def last_sort(node: Node) -> tuple[SortKey, ...] | None:
+def last_sort(node: nodes.Node) -> tuple[SortKey, ...] | None:
     """Find the order that a result still has: its rows were only projected since."""
-    while isinstance(node, Project | Limit):
-        if isinstance(node, Project):
+    while isinstance(node, nodes.Project | nodes.Limit):
+        if isinstance(node, nodes.Project):
             below = node.input
             kept = {
                 value.name: name for name, value in node.columns if isinstance(value, ColumnRef)
@@ -106,4 +95,4 @@ def last_sort(node: Node) -> tuple[SortKey, ...] | None:
                 return None
             return tuple(SortKey(kept[k.column], k.descending, k.nulls_first) for k in order)
         node = node.input
-    return node.order_by if isinstance(node, Sort) else None
+    return node.order_by if isinstance(node, nodes.Sort) else None

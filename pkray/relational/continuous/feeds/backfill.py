@@ -26,17 +26,8 @@ from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
 from pkray.relational.continuous.feeds.streams import SILENT_MILLIS
+from pkray.relational.plan import nodes
 from pkray.relational.plan.json_writer import in_order, shared_nodes
-from pkray.relational.plan.nodes import (
-    Calc,
-    Expand,
-    Filter,
-    Hint,
-    Node,
-    Project,
-    Scan,
-    Unnest,
-)
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.running import timed
 from pkray.relational.sources.table import TableSource
@@ -45,7 +36,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
 from pkray.storage.spool import Spool
 
-_ROW_BY_ROW = (Calc, Expand, Filter, Hint, Project, Unnest)
+_ROW_BY_ROW = (nodes.Calc, nodes.Expand, nodes.Filter, nodes.Hint, nodes.Project, nodes.Unnest)
 _DONE = "backfill.json"
 _FINEST_DIGITS = 6
 """Of seconds, that other engines keep."""
@@ -76,7 +67,7 @@ class Parts:
     """
 
     bounds: Mapping[str, Bounds]
-    plans: Mapping[tuple[int, int], Node]
+    plans: Mapping[tuple[int, int], nodes.Node]
 
 
 class Backfill:
@@ -88,7 +79,7 @@ class Backfill:
         begun: the incarnation that was begun with it; empty: of a version that knew none.
     """
 
-    def __init__(self, folder: ObjectStore, roots: Sequence[Node], begun: str = "") -> None:
+    def __init__(self, folder: ObjectStore, roots: Sequence[nodes.Node], begun: str = "") -> None:
         self._folder = folder
         self._done_path = f"backfill-{begun}.json" if begun else _DONE
         self._store = folder.child("backfill")
@@ -167,9 +158,9 @@ class Backfill:
                 yield {top: Changes.of_kind(batch_of(rows.columns, schema, rows.num_rows))}
         yield from feeds.read(done.bounds, without=[scan for scan, _ in done.parts])
 
-    def _scan(self, number: int) -> Scan:
+    def _scan(self, number: int) -> nodes.Scan:
         scan = self._order[number - 1]
-        assert isinstance(scan, Scan)
+        assert isinstance(scan, nodes.Scan)
         return scan
 
     def forget(self) -> None:
@@ -210,29 +201,29 @@ class Backfill:
         return self._found
 
 
-def _tops(order: Sequence[Node], *, row_by_row: bool) -> Iterator[tuple[int, int]]:
+def _tops(order: Sequence[nodes.Node], *, row_by_row: bool) -> Iterator[tuple[int, int]]:
     """Find, for each scan of a table, the last node that computes its rows one by one."""
     numbers = {id(node): number for number, node in enumerate(order, 1)}
-    takers: dict[int, list[Node]] = {}
+    takers: dict[int, list[nodes.Node]] = {}
     for node in order:
         for each in node.inputs:
             takers.setdefault(id(each), []).append(node)
     for number, node in enumerate(order, 1):
-        if isinstance(node, Scan) and isinstance(node.source, TableSource):
-            top: Node = node
+        if isinstance(node, nodes.Scan) and isinstance(node.source, TableSource):
+            top: nodes.Node = node
             while row_by_row and (taker := _only(takers.get(id(top), ()))) is not None:
                 top = taker
             yield number, numbers[id(top)]
 
 
-def _only(takers: Sequence[Node]) -> Node | None:
+def _only(takers: Sequence[nodes.Node]) -> nodes.Node | None:
     """Give the one node that takes rows, where it computes them one by one and at any time."""
     if len(takers) != 1 or not isinstance(takers[0], _ROW_BY_ROW):
         return None
     return takers[0] if timed(takers[0], 0) is takers[0] else None
 
 
-def _keeps_all(top: Node) -> bool:
+def _keeps_all(top: nodes.Node) -> bool:
     """Whether another engine has all digits of all values, and there are columns."""
     kinds = [field.type for node in top.walk() for field in node.fields]
     return bool(top.fields.names) and all(map(_is_kept, kinds))
@@ -244,9 +235,9 @@ def _is_kept(kind: DataType) -> bool:
     return all(map(_is_kept, kind.parts))
 
 
-def _pinned(top: Node, snapshot: int) -> Node:
-    def pin(node: Node) -> Node:
-        if isinstance(node, Scan) and isinstance(node.source, TableSource):
+def _pinned(top: nodes.Node, snapshot: int) -> nodes.Node:
+    def pin(node: nodes.Node) -> nodes.Node:
+        if isinstance(node, nodes.Scan) and isinstance(node.source, TableSource):
             return replace(node, source=node.source.pinned(snapshot_id=snapshot))
         return node
 

@@ -13,16 +13,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray import errors
 from pkray.changelog.change_history import ChangeHistory
 from pkray.clock import now_millis
 from pkray.columns.batches import batch_of
-from pkray.errors import (
-    MissingFileError,
-    QueryDivergedError,
-    QueryFailedError,
-    SnapshotNotFoundError,
-    UnsupportedError,
-)
 from pkray.expiration.expiry_journal import ExpiryJournal
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshot_marks import SnapshotMarks
@@ -207,10 +201,10 @@ class PinnedFeed(FixedFeed):
         try:
             self._table.consumers.reset(f"{reader}-at-{snapshot.id}", snapshot.id)
             is_taken = snapshot.id < _stays_from(self._table)
-        except SnapshotNotFoundError:
+        except errors.SnapshotNotFoundError:
             is_taken = True
         if is_taken and "tag" not in self._at:
-            raise SnapshotNotFoundError(
+            raise errors.SnapshotNotFoundError(
                 f"snapshot {snapshot.id} of {self.name} expired before query reader {reader} could "
                 "hold it: name another one",
                 table=self.name,
@@ -285,7 +279,7 @@ class StreamFeed(Feed):
             return at + 1
         feeder = self._spool.feeder()
         if feeder is not None and feeder.state == "failed" and self._spool.count() == newest:
-            raise QueryFailedError(
+            raise errors.QueryFailedError(
                 f"the stream {self.name!r} failed: {feeder.message}; mend the cause, then start "
                 "the program again that feeds it",
                 stream=self.name,
@@ -311,7 +305,7 @@ class StreamFeed(Feed):
         for number in range(max(bounds[0], 0), bounds[1]):
             batch = self._spool.batch(number)
             if batch is None:
-                raise MissingFileError(
+                raise errors.MissingFileError(
                     f"batch {number} of the stream {self.name} is gone: drop the query, and begin "
                     "anew",
                     stream=self.name,
@@ -432,7 +426,7 @@ class TableFeed(Feed):
             if position > NOTHING:
                 break
             self._begins_at = held + 1  # what was told up to now expires
-        raise SnapshotNotFoundError(
+        raise errors.SnapshotNotFoundError(
             f"snapshot {held} of {self.name} expired before query reader {reader} could hold it",
             table=self.name,
             snapshot_id=held,
@@ -447,7 +441,7 @@ class TableFeed(Feed):
         """
         try:
             self._table.consumers.reset(reader, max(held, 1))
-        except SnapshotNotFoundError:
+        except errors.SnapshotNotFoundError:
             return False
         if max(held, 1) < _stays_from(self._table):
             return False
@@ -462,7 +456,7 @@ class TableFeed(Feed):
     def check_readable(self, position: int) -> None:
         earliest = ChangeHistory(self._table.location.open()).earliest_id() or 1
         if NOTHING < position < earliest - 1:
-            raise SnapshotNotFoundError(
+            raise errors.SnapshotNotFoundError(
                 f"the query is to read {self.name} on from snapshot {position}, and changes before "
                 f"snapshot {earliest} have expired: {WAYS_ON}",
                 table=self.name,
@@ -479,7 +473,7 @@ class TableFeed(Feed):
         found = self._marks.at(position)
         if found == mark or (found is None and position <= self._marks.latest_id()):
             return  # as it was, or it has expired
-        raise QueryDivergedError(
+        raise errors.QueryDivergedError(
             f"the query has read {self.name} up to snapshot {position}, and that is "
             f"{'another one' if found else 'not there'} now: the table was rolled back, or another "
             f"is in its place; {WAYS_ON}",
@@ -534,7 +528,7 @@ def feed_of(scan: Scan | Values) -> Feed:
         case ChangelogSource():
             return PushedFeed(scan.source)
         case TableSource() if scan.source.reads_changes:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"{scan.source.name} is read between two snapshots: such a query runs bounded",
                 table=scan.source.name,
             )

@@ -8,14 +8,8 @@ from typing import TypeVar
 
 import msgspec
 
+from pkray import errors
 from pkray.checksums import seal_json
-from pkray.errors import (
-    MissingFileError,
-    QueryDivergedError,
-    QueryExistsError,
-    QueryFencedError,
-    QueryNotFoundError,
-)
 from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
@@ -292,7 +286,7 @@ class StoredLog(QueryLog):
         if self._seen is not None and newest > self._seen:
             try:
                 run = self._checkpoint(newest).run
-            except MissingFileError:  # it has gone on already
+            except errors.MissingFileError:  # it has gone on already
                 run = ""
             if run != self.run:
                 raise self._overtaken()
@@ -323,14 +317,14 @@ class StoredLog(QueryLog):
             return
         if self.is_overtaken:
             raise self._overtaken()
-        raise QueryDivergedError(
+        raise errors.QueryDivergedError(
             f"checkpoint {number} of the query in {self._store.url!r} is gone, and none has come "
             f"after it: files of the query were deleted; {WAYS_ON}",
             expected=number,
         )
 
-    def _overtaken(self) -> QueryFencedError:
-        return QueryFencedError(
+    def _overtaken(self) -> errors.QueryFencedError:
+        return errors.QueryFencedError(
             f"another run of the query in {self._store.url!r} took over; this one stops",
             run=self.run,
         )
@@ -388,7 +382,7 @@ class StoredLog(QueryLog):
         """Read a checkpoint of another log, which may delete it meanwhile."""
         try:
             return self._read(path, Checkpoint)
-        except MissingFileError:
+        except errors.MissingFileError:
             return None
 
     def begin(self, record: EpochRecord) -> EpochRecord:
@@ -401,7 +395,7 @@ class StoredLog(QueryLog):
         if there.run != self.run:
             self.check_not_followed()
         if _begin(there.bounds) != _begin(record.bounds) and not there.upgrade:
-            kind = QueryFencedError if self.is_overtaken else QueryDivergedError
+            kind = errors.QueryFencedError if self.is_overtaken else errors.QueryDivergedError
             raise kind(
                 f"epoch {record.number} of the query in {self._store.url!r} was begun by another "
                 f"run, at {_begin(there.bounds)} and not at {_begin(record.bounds)}: this one "
@@ -437,7 +431,7 @@ class StoredLog(QueryLog):
         known = ("", self._incarnation) if not self._prefix else (self._incarnation,)
         if not self._incarnation or by in known:
             return record
-        raise QueryDivergedError(
+        raise errors.QueryDivergedError(
             f"the folder {self._store.url!r} of a query has what another incarnation of it wrote "
             f"down: {by or 'one without a name'} instead of {self._incarnation}; {WAYS_ON}",
             found=by,
@@ -458,7 +452,7 @@ class StoredLog(QueryLog):
             raise self._overtaken()
         try:
             self._check_follows(self._number)
-        except QueryFencedError:
+        except errors.QueryFencedError:
             self._store.delete(path)
             raise
         self._number += 1
@@ -505,21 +499,21 @@ class StoredLog(QueryLog):
         number = max(self._checkpoints(), default=-1)
         try:
             is_newest = number >= 0 and self._checkpoint(number) == newest
-        except MissingFileError:
+        except errors.MissingFileError:
             is_newest = False
         if not is_newest:
             raise self._gone_on(name)
         named = msgspec.structs.replace(newest, held=held)
         if not self._create(_savepoint_path(name), named, by=newest.incarnation):
-            raise QueryExistsError(
+            raise errors.QueryExistsError(
                 f"a savepoint {name!r} is there already: give another name", name=name
             )
         if not self._store.exists(self._checkpoint_path(number)):
             self._store.delete(_savepoint_path(name))  # its files may be gone with it
             raise self._gone_on(name)
 
-    def _gone_on(self, name: str) -> QueryFencedError:
-        return QueryFencedError(
+    def _gone_on(self, name: str) -> errors.QueryFencedError:
+        return errors.QueryFencedError(
             f"the query in {self._store.url!r} went on, or was dropped, in another process while "
             f"savepoint {name!r} was made: make it again if the query is there",
             name=name,
@@ -533,7 +527,7 @@ class StoredLog(QueryLog):
         """
         if not self._store.exists(_savepoint_path(name)):
             known = ", ".join(self.savepoints()) or "none"
-            raise QueryNotFoundError(f"no savepoint is called {name!r}: there is {known}")
+            raise errors.QueryNotFoundError(f"no savepoint is called {name!r}: there is {known}")
         return self._read(_savepoint_path(name), Checkpoint)
 
     def delete_savepoint(self, name: str) -> None:

@@ -22,16 +22,8 @@ from pkray.columns.keys import codes
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, netted
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators import ordering
 from pkray.relational.continuous.operators.carried import carried_values, runs_on, sees_peers
-from pkray.relational.continuous.operators.ordering import (
-    ARRIVAL_BYTES,
-    Arrivals,
-    Effect,
-    concat_rows,
-    order_keys,
-    paired,
-    retractions_first,
-)
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.frames import Partitions
@@ -76,25 +68,25 @@ class _Windowed(Operator):
         self._arrivals = (
             None
             if context.inputs[0].is_append
-            else Arrivals(context, node.input.fields, node.partition_by)
+            else ordering.Arrivals(context, node.input.fields, node.partition_by)
         )
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
         arrivals = epoch.arrival + np.arange(len(changes))
         if self._arrivals is None:
-            effect = Effect(np.arange(len(changes)), np.zeros(0, np.int64), arrivals)
+            effect = ordering.Effect(np.arange(len(changes)), np.zeros(0, np.int64), arrivals)
         else:
             effect = self._arrivals.take(changes, arrivals)
         if not len(effect.added) + len(effect.removed):
             return Changes.none(self.node.fields)
         keys = encoded(changes.columns(self.node.partition_by), len(changes))
-        row_keys = order_keys(changes, self.node.order_by, effect.arrivals)
+        row_keys = ordering.order_keys(changes, self.node.order_by, effect.arrivals)
         told = self._told(*self._run(changes, effect, keys, row_keys))
         if not len(effect.removed):
             return told
-        left = paired(netted(told, None))
-        return retractions_first(left) if self.context.feeds_state else left
+        left = ordering.paired(netted(told, None))
+        return ordering.retractions_first(left) if self.context.feeds_state else left
 
     def _kept(self) -> pa.Schema:
         """Name the columns that the state has."""
@@ -102,7 +94,7 @@ class _Windowed(Operator):
 
     @abstractmethod
     def _run(
-        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+        self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
         """Read the rows that matter, and bring the state to what it is after the changes.
 
@@ -150,7 +142,7 @@ class Windowed(_Windowed):
         self._reach = reach(node.calls)
 
     def _run(
-        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+        self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
         items = self._read(changes, effect, keys, row_keys)
         new, old = pa.array(effect.added), pa.array(effect.removed)
@@ -160,7 +152,9 @@ class Windowed(_Windowed):
         before = self._values(items, np.flatnonzero(items.was))
         return items, before, self._values(items, np.flatnonzero(items.is_there))
 
-    def _read(self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array) -> _Items:
+    def _read(
+        self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
+    ) -> _Items:
         changed = pa.array(np.concatenate([effect.added, effect.removed]))
         named = keys.take(changed).dictionary_encode()
         partitions = np.asarray(named.indices).astype(np.int64)
@@ -174,7 +168,7 @@ class Windowed(_Windowed):
             founds = [found for found, _ in reads]
             of_found = [partitions[each] for _, each in reads]
             asked = [questions[:new], *(each for _, each in reads)]
-        rows = concat_rows(
+        rows = ordering.concat_rows(
             self._schema, [changes.take(effect.added).rows, *(f.rows for f in founds)]
         )
         of_row = np.concatenate([partitions[:new], *of_found])
@@ -329,7 +323,7 @@ class Running(_Windowed):
         return pa.schema([*self._schema, *values])
 
     def _run(
-        self, changes: Changes, effect: Effect, keys: pa.Array, row_keys: pa.Array
+        self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
         changed = pa.array(np.concatenate([effect.added, effect.removed]))
         named = keys.take(changed).dictionary_encode()
@@ -343,7 +337,7 @@ class Running(_Windowed):
         added = changes.take(effect.added).rows
         nothing = [pa.nulls(added.num_rows, call.type.arrow) for _, call in self._calls]
         new = batch_of([*added.columns, *nothing], self._kept(), added.num_rows)
-        rows = concat_rows(self._kept(), [back.rows, on.rows, new])
+        rows = ordering.concat_rows(self._kept(), [back.rows, on.rows, new])
         of_row = np.concatenate([back.positions, on.positions, partitions[: len(effect.added)]])
         all_keys = pa.concat_arrays([back.row_keys, on.row_keys, places[: len(effect.added)]])
         order, _ = NormalizedKeys([pa.array(of_row), all_keys]).sort(stable=True)
@@ -373,7 +367,7 @@ class Running(_Windowed):
         order, _ = NormalizedKeys([pa.array(partitions), places]).sort()
         first = np.flatnonzero(np.diff(partitions[order], prepend=-1))
         bounds = places.take(pa.array(order[first]))
-        return pc.binary_slice(bounds, 0, -ARRIVAL_BYTES) if self._by_peers else bounds
+        return pc.binary_slice(bounds, 0, -ordering.ARRIVAL_BYTES) if self._by_peers else bounds
 
     def _store(
         self,

@@ -21,13 +21,7 @@ from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, codes, ranks
 from pkray.relational.continuous.changes import Changes, concatenated, netted, updates
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.ordering import (
-    Arrivals,
-    concat_rows,
-    numbers_within,
-    order_keys,
-    retractions_first,
-)
+from pkray.relational.continuous.operators import ordering
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.changelog_modes import change_kinds
@@ -120,14 +114,16 @@ class Ranked(Operator):
         self._keeps_one = appends and self._ranking.end == 1
         self._rows = context.open_state(StateSpec(self._schema, by_row=not self._keeps_one))
         self._arrivals = (
-            None if appends else Arrivals(context, node.input.fields, self._ranking.partition_by)
+            None
+            if appends
+            else ordering.Arrivals(context, node.input.fields, self._ranking.partition_by)
         )
         self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         told = self.taken(inputs[0], epoch)[1]
         moves = self.context.feeds_state and self.node.moves_rows()
-        return retractions_first(told) if moves else told
+        return ordering.retractions_first(told) if moves else told
 
     def taken(self, changes: Changes, epoch: Epoch) -> tuple[Changes, Changes]:
         """Take changes; give those that find their rows, and what changes of the rows that come
@@ -165,7 +161,7 @@ class Ranked(Operator):
             return self._replaced(changes, named, partitions)
         before = self._rows.rows_of(named.dictionary, first=end)
         ranking = self._ranking
-        row_keys = order_keys(
+        row_keys = ordering.order_keys(
             changes, ranking.order_by, arrivals, newest_first=ranking.newest_first
         )
         if self._arrivals is None:
@@ -175,7 +171,7 @@ class Ranked(Operator):
         self._rows.put(keys.take(new), changes.take(added).rows.columns, added_keys)
         self._rows.remove(keys.take(old), removed_keys)
         gone = np.asarray(pc.is_in(before.row_keys, removed_keys))
-        numbers, sizes = numbers_within(before.positions)
+        numbers, sizes = ordering.numbers_within(before.positions)
         holes = np.unique(before.positions[gone & (sizes == end)])
         known = pa.concat_arrays([before.row_keys, added_keys])
         more = self._more(named.dictionary, holes, known)
@@ -199,7 +195,7 @@ class Ranked(Operator):
 
     def _with_new(self, changes: Changes, partitions: np.ndarray, before: Found) -> _Heads:
         """Number rows that are there, and those that are added, in the order."""
-        numbers, _ = numbers_within(before.positions)
+        numbers, _ = ordering.numbers_within(before.positions)
         return self._ordered(
             [(before.rows, before.positions), (changes.rows, partitions)],
             np.concatenate([numbers + 1, np.zeros(len(changes), np.int64)]),
@@ -256,7 +252,7 @@ class Ranked(Operator):
                 of earlier layers arrived first, but within the first two stand as they come out.
             alive: whether each row is there after the changes.
         """
-        rows = concat_rows(self._schema, [each for each, _ in layers])
+        rows = ordering.concat_rows(self._schema, [each for each, _ in layers])
         partitions = np.concatenate([each for _, each in layers])
         there = np.flatnonzero(alive)
         if self._ranking.newest_first:
@@ -269,7 +265,7 @@ class Ranked(Operator):
             for rank in ranks(chosen.column(self._schema.get_field_index(key.column)), key)
         ]
         sequence = argsort([partitions[there], *order], len(there))
-        numbers, _ = numbers_within(partitions[there][sequence])
+        numbers, _ = ordering.numbers_within(partitions[there][sequence])
         after = np.zeros(len(partitions), np.int64)
         after[there[sequence]] = np.where(numbers < self._ranking.end, numbers + 1, 0)
         return _Heads(rows, partitions, before, after)

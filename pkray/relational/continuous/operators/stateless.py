@@ -18,28 +18,9 @@ from pkray.relational.functions.evaluation.compiled import compile_expression
 from pkray.relational.local.engine import STEPS, Step
 from pkray.relational.local.unnest import at_once
 from pkray.relational.local.windows import in_windows
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.nodes import (
-    BIGINT,
-    Calc,
-    Exchange,
-    Expand,
-    Filter,
-    Hint,
-    Node,
-    Normalize,
-    Project,
-    SetKind,
-    SetOperation,
-    Sink,
-    Sort,
-    Unnest,
-    Values,
-    WatermarkAssign,
-    Window,
-    WindowKind,
-)
 from pkray.relational.running import timed
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
@@ -47,7 +28,7 @@ NUMBER = "$number"
 """The column that carries the number of a row's cause through a step."""
 
 
-@operates(Filter, Project, Calc, Expand, Unnest)
+@operates(nodes.Filter, nodes.Project, nodes.Calc, nodes.Expand, nodes.Unnest)
 class Stateless(Operator):
     """Takes rows through the step that the local engine takes them through.
 
@@ -60,8 +41,8 @@ class Stateless(Operator):
         super().__init__(node, context)
         self._step = numbered_step(node)
         self._tells_time = timed(node, 0) is not node
-        completed = isinstance(_below_calcs(node), Normalize) and context.inputs[0].before
-        self._parts_updates = completed and isinstance(node, Filter | Project)
+        completed = isinstance(_below_calcs(node), nodes.Normalize) and context.inputs[0].before
+        self._parts_updates = completed and isinstance(node, nodes.Filter | nodes.Project)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
@@ -81,7 +62,7 @@ class Stateless(Operator):
         result = Changes(rows, changes.kinds[causes])
         if self._parts_updates:
             result = _parted(result, causes)
-        if isinstance(self.node, Expand):
+        if isinstance(self.node, nodes.Expand):
             return result.take(np.argsort(causes, kind="stable"))
         return result
 
@@ -102,9 +83,9 @@ class Stateless(Operator):
             yield from self._computed(step, rows.slice(half), epoch)
 
 
-def _below_calcs(node: Node) -> Node:
+def _below_calcs(node: nodes.Node) -> nodes.Node:
     """Find what gives the rows that a node computes of."""
-    while isinstance(node, Filter | Project | Exchange):
+    while isinstance(node, nodes.Filter | nodes.Project | nodes.Exchange):
         node = node.input
     return node
 
@@ -125,11 +106,13 @@ def _parted(changes: Changes, causes: np.ndarray) -> Changes:
 
 def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     """Make a node's step over rows that carry numbers."""
-    number = Fields((Field(NUMBER, BIGINT),))
-    numbered = replace(node, input=Values(node.input.fields + number, ()))
-    if isinstance(node, Project):
-        numbered = replace(numbered, columns=(*node.columns, (NUMBER, ColumnRef(BIGINT, NUMBER))))
-    if isinstance(node, Unnest):
+    number = Fields((Field(NUMBER, nodes.BIGINT),))
+    numbered = replace(node, input=nodes.Values(node.input.fields + number, ()))
+    if isinstance(node, nodes.Project):
+        numbered = replace(
+            numbered, columns=(*node.columns, (NUMBER, ColumnRef(nodes.BIGINT, NUMBER)))
+        )
+    if isinstance(node, nodes.Unnest):
         kept = None if node.keeps is None else (*node.keeps, NUMBER)
         return at_once(replace(numbered, keeps=kept))
     made = STEPS[type(node)](numbered)
@@ -137,7 +120,7 @@ def numbered_step(node: Any) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
     return made
 
 
-@operates(Window, when=lambda node: node.kind is not WindowKind.SESSION)
+@operates(nodes.Window, when=lambda node: node.kind is not nodes.WindowKind.SESSION)
 class InWindows(Operator):
     """Gives each row once for each of its windows."""
 
@@ -147,8 +130,8 @@ class InWindows(Operator):
         (changes,) = inputs
         if not len(changes):
             return Changes.none(self.node.fields)
-        number = Fields((Field(NUMBER, BIGINT),))
-        node = replace(self.node, input=Values(self.node.input.fields + number, ()))
+        number = Fields((Field(NUMBER, nodes.BIGINT),))
+        node = replace(self.node, input=nodes.Values(self.node.input.fields + number, ()))
         rows = changes.rows.append_column(NUMBER, pa.array(np.arange(len(changes))))
         made = in_windows(node, rows).combine_chunks()
         causes = made.column(NUMBER).to_numpy()
@@ -158,7 +141,7 @@ class InWindows(Operator):
         )
 
 
-@operates(WatermarkAssign)
+@operates(nodes.WatermarkAssign)
 class Watermarks(Operator):
     """Follows the event time of the rows that pass.
 
@@ -214,7 +197,7 @@ def _is_shifted(value: Expression, column: str) -> bool:
     return _is_shifted(time, column) and isinstance(months, Literal) and months.value == 0
 
 
-@operates(Exchange, Hint, Sink, Sort)
+@operates(nodes.Exchange, nodes.Hint, nodes.Sink, nodes.Sort)
 class Passing(Operator):
     """Passes changes on: a table has no order, and what is said of rows changes none."""
 
@@ -224,7 +207,7 @@ class Passing(Operator):
         return inputs[0]
 
 
-@operates(SetOperation, when=lambda node: node.kind is SetKind.UNION and node.all)
+@operates(nodes.SetOperation, when=lambda node: node.kind is nodes.SetKind.UNION and node.all)
 class Union(Operator):
     """Gives the changes of all inputs: UNION ALL."""
 

@@ -17,13 +17,7 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFailedError, QueryFencedError, ServiceUnavailableError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.exchange.peers import Peers
-from pkray.relational.continuous.parallel.hosted_team import (
-    HostedMember,
-    HostedQuery,
-    HostedTeams,
-    Post,
-    member_name,
-)
+from pkray.relational.continuous.parallel import hosted_team
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.queries.definitions.failure_hooks import tell
 from pkray.relational.continuous.queries.definitions.query_store import Failure
@@ -142,7 +136,7 @@ class Origin:
         return StoredQuery.read(catalog, self.name)
 
 
-def hosted_worker(origin: Origin) -> HostedQuery:
+def hosted_worker(origin: Origin) -> hosted_team.HostedQuery:
     """Open the first worker of a query where the cluster hosts it.
 
     Raises:
@@ -162,18 +156,18 @@ def hosted_worker(origin: Origin) -> HostedQuery:
 
     def start(number: int, count: int) -> str:
         reserved = _reserved(query.changed(query.store.read(query.name)), number, count)
-        member = member_name(name, number)
+        member = hosted_team.member_name(name, number)
         hosting.host(member, hosted_member, origin, reserved=reserved)
         return member
 
-    teams = HostedTeams(hosting, name, start)
+    teams = hosted_team.HostedTeams(hosting, name, start)
     first_workers = min(hosting.processors, MOST_WORKERS) if origin.is_apart else 1
     room = Room()
     worker = open_worker(query, None, teams.open, first_workers, TURNS, room)
-    return HostedQuery(worker, teams, room)
+    return hosted_team.HostedQuery(worker, teams, room)
 
 
-def hosted_member(origin: Origin) -> HostedMember:
+def hosted_member(origin: Origin) -> hosted_team.HostedMember:
     """Open a worker of a query that is not the first where the cluster hosts it."""
     query, room = origin.open(), Room()
 
@@ -185,8 +179,8 @@ def hosted_member(origin: Origin) -> HostedMember:
             )
         return query.changed(now).shares(room).open(assigned, peers)
 
-    post = Post(_hosting_of(query, origin), query.host_name)
-    return HostedMember(open_share, post.send, room)
+    post = hosted_team.Post(_hosting_of(query, origin), query.host_name)
+    return hosted_team.HostedMember(open_share, post.send, room)
 
 
 def _has_died_often(query: StoredQuery) -> bool:

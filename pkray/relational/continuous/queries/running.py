@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pkray.relational.continuous.queries.hosting import (
-    calls_functions,
-    end_hosted,
-    host,
-    hosted,
-    is_hosted,
-)
+from pkray.relational.continuous.queries import hosting
 from pkray.relational.continuous.queries.opening import open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
@@ -33,7 +27,7 @@ class RunningQueries:
 
     def find(self, query: StoredQuery) -> Hosted | None:
         """Find what runs a query: a thread of this process, or a process of the cluster."""
-        return self.here(query) or hosted(query)
+        return self.here(query) or hosting.hosted(query)
 
     def start(self, query: StoredQuery, clock: Callable[[], int] | None) -> None:
         """Run a query: in a process of the cluster, where it has one, else in a thread.
@@ -41,15 +35,15 @@ class RunningQueries:
         Args:
             clock: of processing time; only this process has it.
         """
-        if is_hosted(query, clock):
-            host(query)
+        if hosting.is_hosted(query, clock):
+            hosting.host(query)
         else:
             self._workers[query.key] = open_worker(query, clock)
 
     def forget(self, query: StoredQuery) -> None:
         """Let go of a query whose work has ended, with its processes."""
         self._workers.pop(query.key, None)
-        end_hosted(query)
+        hosting.end_hosted(query)
 
     def cut_off(self, query: StoredQuery) -> bool:
         """End a query in the middle of an epoch, which its next run does again.
@@ -57,9 +51,9 @@ class RunningQueries:
         Returns:
             false where that would be no matter of its own process alone.
         """
-        is_alone = self.here(query) is None and calls_functions(query)
+        is_alone = self.here(query) is None and hosting.calls_functions(query)
         if is_alone:
-            end_hosted(query)
+            hosting.end_hosted(query)
         return is_alone
 
     def is_fed(self, query: StoredQuery) -> bool:

@@ -6,13 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec import structs
 
-from pkray.errors import (
-    CorruptFileError,
-    MissingFileError,
-    QueryExistsError,
-    QueryFencedError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
@@ -94,7 +88,7 @@ def _found(query: StoredQuery, roots: tuple[Node, ...]) -> StoredQuery:
     given = query.definition
     there = StoredQuery.read(query.catalog, query.name).adopted().definition
     if not computes_same(there.document, given.document) or there.tables != given.tables:
-        raise QueryExistsError(
+        raise errors.QueryExistsError(
             f"query {query.name} is there with another plan: let this one take over by "
             "query.upgrade(…), give another name, or stop and drop the query first",
             query=query.name,
@@ -114,7 +108,7 @@ def check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
     read = {node.source.name for root in roots for node in root.walk() if isinstance(node, Scan)}
     both = sorted(read.intersection(tables))
     if both:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"a continuous query cannot write into {both[0]} that it reads: it would never end; "
             "write into another table",
             table=both[0],
@@ -161,7 +155,7 @@ def start(
 
 def _check_is_here(query: StoredQuery, clock: Callable[[], int] | None) -> None:
     if is_hosted(query, clock):
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"query {query.name} runs in an actor, which calls no function of this process: "
             "leave on_failure out, and set query.failure-url",
             query=query.name,
@@ -202,7 +196,7 @@ def _feeding(query: StoredQuery, source: StreamedSource) -> Feeding:
     def is_wanted() -> bool:
         try:
             return store.is_wanted(definition) and store.failure(definition) is None
-        except (QueryFencedError, MissingFileError, CorruptFileError):
+        except (errors.QueryFencedError, errors.MissingFileError, errors.CorruptFileError):
             return False
 
     def position() -> int:

@@ -13,13 +13,7 @@ import pyarrow as pa
 from pkray.errors import TableNotFoundError
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.catalog import Catalog
-from pkray.relational.continuous.log.late_rows import (
-    LATE,
-    LATE_COLUMNS,
-    kept_late,
-    missed_windows,
-    shown_late,
-)
+from pkray.relational.continuous.log import late_rows
 from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint
 from pkray.relational.continuous.log.skipped_rows import COLUMNS, NAME
 from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
@@ -69,17 +63,19 @@ class _LateRows:
 
     def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
         """Read the rows; they are read as they are, whatever moment is asked for."""
-        found = kept_late(self.folder, self.checkpoint)
-        parts = [shown_late(name, rows, self.windows.get(name)) for name, rows in found.items()]
-        rows = pa.concat_tables([LATE_COLUMNS.empty_table(), *parts]).sort_by("epoch")
-        return pa.RecordBatchReader.from_batches(LATE_COLUMNS, rows.to_batches())
+        found = late_rows.kept_late(self.folder, self.checkpoint)
+        parts = [
+            late_rows.shown_late(name, rows, self.windows.get(name)) for name, rows in found.items()
+        ]
+        rows = pa.concat_tables([late_rows.LATE_COLUMNS.empty_table(), *parts]).sort_by("epoch")
+        return pa.RecordBatchReader.from_batches(late_rows.LATE_COLUMNS, rows.to_batches())
 
 
 def _late_rows(
     catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
 ) -> Reads:
     folder = QueryStore(catalog.store).folder(definition).child("state")
-    windows = missed_windows(StoredQuery(catalog, definition).roots)
+    windows = late_rows.missed_windows(StoredQuery(catalog, definition).roots)
     rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
     return cast(Reads, rows)
 
@@ -98,7 +94,7 @@ def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
         if table.name not in definition.tables:
             continue
         found = store.log(definition).newest_checkpoint()
-        if system == LATE:
+        if system == late_rows.LATE:
             return _late_rows(catalog, table, definition, found)
         files = found.files if found else {}
         wanted = system.removeprefix(PREFIX)

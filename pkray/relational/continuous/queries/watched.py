@@ -6,13 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pkray import errors
 from pkray.clock import now_millis
-from pkray.errors import (
-    OptionError,
-    QueryFailedError,
-    QueryFencedError,
-    ServiceUnavailableError,
-)
 from pkray.relational.continuous.feeds.streams import feeding_status
 from pkray.relational.continuous.queries.definitions.query_store import failure_status
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
@@ -120,12 +115,12 @@ class Watched:
         status = self._wait(settled, timeout)
         if not settled(status):
             self._check_goes_on(status)
-            raise ServiceUnavailableError(
+            raise errors.ServiceUnavailableError(
                 f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
                 f"at {status['sources']}"
             )
         for name in unread(status):
-            raise OptionError(
+            raise errors.OptionError(
                 f"query {self.name} does not read {name}: it reads {', '.join(status['sources'])}",
                 value=name,
             )
@@ -158,13 +153,13 @@ class Watched:
         self._raise_failure(status)
         if status["state"] == "fenced":
             self.stored.store.check_current(self.stored.definition)
-            raise QueryFencedError(
+            raise errors.QueryFencedError(
                 f"query {self.name} does not run in this process any more, as another run took "
                 "over: find it again by catalog.query(…)",
                 query=self.name,
             )
         if status["state"] not in GOING:
-            raise ServiceUnavailableError(
+            raise errors.ServiceUnavailableError(
                 f"query {self.name} is {status['state']}: resume() it first"
             )
 
@@ -178,7 +173,9 @@ class Watched:
             if not goes_on:
                 break
             if time.monotonic() > deadline:
-                raise ServiceUnavailableError(f"query {self.name} still runs after {timeout} s")
+                raise errors.ServiceUnavailableError(
+                    f"query {self.name} still runs after {timeout} s"
+                )
             if worker is None:
                 time.sleep(_LOOK_SECONDS)
             else:
@@ -190,7 +187,7 @@ class Watched:
         if status["failure"] is not None:
             node = status.get("failed_node")
             at = f" at {node}" if node else ""
-            raise QueryFailedError(
+            raise errors.QueryFailedError(
                 f"query {self.name} stopped{at}: {status['failure']}; mend the cause, then "
                 "resume() it",
                 query=self.name,

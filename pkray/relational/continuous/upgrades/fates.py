@@ -17,19 +17,9 @@ from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.upgrades.result_columns import check_columns
 from pkray.relational.continuous.upgrades.stored import Site, columns_of
+from pkray.relational.plan import nodes as plan_nodes
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.json_writer import in_order, shared_nodes
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Limit,
-    Node,
-    Over,
-    Scan,
-    Sink,
-    TopN,
-    Values,
-)
 from pkray.relational.plan.plan_diff import (
     KEPT,
     REFUSED,
@@ -45,7 +35,7 @@ from pkray.relational.plan.state import NEVER
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 
-_BY_ORDER = (TopN, Over, Limit, Deduplicate)
+_BY_ORDER = (plan_nodes.TopN, plan_nodes.Over, plan_nodes.Limit, plan_nodes.Deduplicate)
 """Operators whose rows depend on the order in which equal ones came."""
 
 
@@ -80,7 +70,7 @@ def fates(site: Site, old: Definition, new: Definition) -> Fates:
     known = {each: number for number, each in fingerprints(old.document).items()}
     same = {number: known[each] for number, each in prints.items() if each in known}
     try:
-        before: Sequence[Node] | None = site.roots(old)
+        before: Sequence[plan_nodes.Node] | None = site.roots(old)
     except PkrayError:
         before = None  # it cannot be bound any more: nothing of it goes on but its results
     kept = [_stateful(each) for each in (before or (), site.roots(new))]
@@ -105,11 +95,11 @@ def fates(site: Site, old: Definition, new: Definition) -> Fates:
     return Fates(PlanDiff((*changes, *refused)), same, tuple(dirty))
 
 
-def _numbered(roots: Sequence[Node]) -> dict[int, Node]:
+def _numbered(roots: Sequence[plan_nodes.Node]) -> dict[int, plan_nodes.Node]:
     return dict(enumerate(in_order(shared_nodes(roots)), 1))
 
 
-def _stateful(roots: Sequence[Node]) -> set[int]:
+def _stateful(roots: Sequence[plan_nodes.Node]) -> set[int]:
     return {number for number, node in _numbered(roots).items() if node.states()}
 
 
@@ -118,7 +108,7 @@ def _roots(definition: Definition) -> list[int]:
     return [node["id"] for node in definition.document["nodes"] if node["id"] not in taken]
 
 
-def _below(nodes: Mapping[int, Node], root: int) -> set[int]:
+def _below(nodes: Mapping[int, plan_nodes.Node], root: int) -> set[int]:
     """List the numbers of a root and everything that it is computed from."""
     numbers = {node: number for number, node in nodes.items()}
     return {numbers[node] for node in nodes[root].walk()}
@@ -126,7 +116,7 @@ def _below(nodes: Mapping[int, Node], root: int) -> set[int]:
 
 def _needs_again(
     changes: list[NodeChange],
-    nodes: Mapping[int, Node],
+    nodes: Mapping[int, plan_nodes.Node],
     roots: Sequence[int],
     dirty: Sequence[bool],
     undetermined: Mapping[int, str],
@@ -142,7 +132,9 @@ def _needs_again(
             changes[place] = replace(each, fate=WARMED, old_id=None, differs=(why,))
 
 
-def _undetermined(nodes: Mapping[int, Node], ttls: Mapping[int, Sequence[str]]) -> dict[int, str]:
+def _undetermined(
+    nodes: Mapping[int, plan_nodes.Node], ttls: Mapping[int, Sequence[str]]
+) -> dict[int, str]:
     """Say on what operators depend beside the content of the sources, by themselves or by what is
     below them; of the others nothing.
     """
@@ -157,14 +149,14 @@ def _undetermined(nodes: Mapping[int, Node], ttls: Mapping[int, Sequence[str]]) 
     return found
 
 
-def _depends_on(node: Node) -> str:
+def _depends_on(node: plan_nodes.Node) -> str:
     if asks_time_or_chance(node):
         return "time or chance"
     if isinstance(node, _BY_ORDER):
         return "order of arrival"
     if any(each.cleaned_by == "watermark" for each in node.states()):
         return "watermark"
-    if not isinstance(node, Aggregate):
+    if not isinstance(node, plan_nodes.Aggregate):
         return ""
     calls = [call for _, call in node.aggregates]
     if any(facts(call.function).by_arrival or call.udf is not None for call in calls):
@@ -187,7 +179,7 @@ _Forms = Mapping[int, Mapping[str, StateSpec]]
 """What the states of each operator hold, by its number and their names without it."""
 
 
-def _forms(definition: Definition, roots: Sequence[Node]) -> _Forms:
+def _forms(definition: Definition, roots: Sequence[plan_nodes.Node]) -> _Forms:
     found: dict[int, dict[str, StateSpec]] = {}
     opened = States()
     try:
@@ -209,7 +201,7 @@ def _rows_of(source: Source) -> TableRows | None:
 def _refusals(
     site: Site,
     old: Definition,
-    before: Sequence[Node] | None,
+    before: Sequence[plan_nodes.Node] | None,
     new: Definition,
     numbers: Sequence[int],
     dirty: Sequence[bool],
@@ -223,7 +215,7 @@ def _refusals(
         if not dirty[place]:
             continue
         for entry, reason in (*_unread(old, root), *_unwritten(site, columns, root)):
-            name = root.table if isinstance(root, Sink) else type(root).__name__
+            name = root.table if isinstance(root, plan_nodes.Sink) else type(root).__name__
             found.append(
                 NodeChange(
                     numbers[place], f"Result({name})", REFUSED, differs=(entry,), reason=reason
@@ -232,16 +224,16 @@ def _refusals(
     return found
 
 
-def _unread(old: Definition, root: Node) -> Iterable[tuple[str, str]]:
+def _unread(old: Definition, root: plan_nodes.Node) -> Iterable[tuple[str, str]]:
     """List the sources that cannot be read from the beginning again."""
     for node in root.walk():
-        if isinstance(node, Scan) and isinstance(node.source, StreamedSource):
+        if isinstance(node, plan_nodes.Scan) and isinstance(node.source, StreamedSource):
             name = node.source.name
             if name not in old.streams:
                 yield f"source/{name}", f"the query does not read the stream {name} yet"
                 continue
-        if isinstance(node, Scan | Values) and not feed_of(node).has_history:
-            name = node.source.name if isinstance(node, Scan) else "VALUES"
+        if isinstance(node, plan_nodes.Scan | plan_nodes.Values) and not feed_of(node).has_history:
+            name = node.source.name if isinstance(node, plan_nodes.Scan) else "VALUES"
             yield (
                 f"source/{name}",
                 f"{name} has no history: what was read of it cannot be read again",
@@ -249,10 +241,10 @@ def _unread(old: Definition, root: Node) -> Iterable[tuple[str, str]]:
 
 
 def _unwritten(
-    site: Site, columns: Mapping[str, Sequence[str]], root: Node
+    site: Site, columns: Mapping[str, Sequence[str]], root: plan_nodes.Node
 ) -> Iterable[tuple[str, str]]:
     """List why a table cannot hold the result instead."""
-    if not isinstance(root, Sink):
+    if not isinstance(root, plan_nodes.Sink):
         return
     table = site.catalog.load_table(root.table)
     engine = table.schema.core.merge_engine

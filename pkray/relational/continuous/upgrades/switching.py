@@ -9,12 +9,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from pkray.errors import (
-    SharedResultError,
-    SnapshotNotFoundError,
-    TableNotFoundError,
-    TagNotFoundError,
-)
+from pkray import errors
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.log.log import (
     NOTHING_YET,
@@ -58,7 +53,7 @@ def check_alone(site: Site, upgrade: StoredUpgrade) -> None:
         writers = ResultHistory(site.catalog.load_table(name)).writers()
         others = replace(writers, is_whole=True).besides(site.name)
         if others:
-            raise SharedResultError(
+            raise errors.SharedResultError(
                 f"{name} has rows of others than query {site.name}: {', '.join(others)}; another "
                 "plan would take them for its own: start another query beside this one",
                 table=name,
@@ -98,7 +93,7 @@ def finish(site: Site) -> bool:
 def forget(site: Site, upgrade: StoredUpgrade) -> None:
     """Delete what belongs to an upgrade, and what going back needs."""
     for name in upgrade.old.tables:
-        with contextlib.suppress(TagNotFoundError, TableNotFoundError):
+        with contextlib.suppress(errors.TagNotFoundError, errors.TableNotFoundError):
             site.catalog.load_table(name).tags.delete(site.before_tag(upgrade.old))
     for definition in (upgrade.old, upgrade.new):
         for what in ("before", "shadow"):
@@ -163,7 +158,7 @@ def _replace_results(
 def _tag(table: Table, tag: str) -> None:
     try:
         table.tags.create(tag, if_not_exists=True)
-    except SnapshotNotFoundError:
+    except errors.SnapshotNotFoundError:
         return  # the result has no rows to go back to
 
 

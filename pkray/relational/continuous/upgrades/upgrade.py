@@ -9,12 +9,7 @@ from typing import Any
 
 from msgspec import structs
 
-from pkray.errors import (
-    QueryFailedError,
-    ServiceUnavailableError,
-    UpgradeError,
-    UpgradeRefusedError,
-)
+from pkray import errors
 from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.continuous.queries.incarnations.life import check_columns
 from pkray.relational.continuous.upgrades.fates import fates
@@ -76,13 +71,13 @@ class Upgrade:
         deadline = time.monotonic() + timeout
         while (now := self._now()) is not None and not now.is_done:
             if now.failure is not None:
-                raise QueryFailedError(
+                raise errors.QueryFailedError(
                     f"the upgrade of query {self._site.name} stopped: {now.failure}; the query goes"
                     " on as it was: roll the upgrade back, and give another plan",
                     query=self._site.name,
                 )
             if time.monotonic() > deadline:
-                raise ServiceUnavailableError(
+                raise errors.ServiceUnavailableError(
                     f"the upgrade of query {self._site.name} has not ended in {timeout} s; it goes "
                     "on, and wait() waits again"
                 )
@@ -118,7 +113,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
     if there is not None:
         done = "not accepted yet: accept it or roll it back first"
         said = done if there.is_done else "under way: wait for it, or roll it back"
-        raise UpgradeError(
+        raise errors.UpgradeError(
             f"query {site.name} has an upgrade that is {said}", query=site.name, state=there.state
         )
     if _is_same(current, proposal):
@@ -136,7 +131,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
     )
     check_alone(site, upgrade)
     if not site.create(upgrade):
-        raise UpgradeError(
+        raise errors.UpgradeError(
             f"another upgrade of query {site.name} was begun meanwhile", query=site.name
         )
     return upgrade
@@ -145,7 +140,7 @@ def ask(site: Site, current: Definition, proposal: Definition) -> StoredUpgrade 
 def _check_refused(name: str, diff: PlanDiff) -> None:
     if diff.refused:
         first = diff.refused[0]
-        raise UpgradeRefusedError(
+        raise errors.UpgradeRefusedError(
             f"query {name} cannot be upgraded: {first.differs[0]} of {first.description}: "
             f"{first.reason}; start another query beside it",
             query=name,
@@ -203,7 +198,7 @@ def accept(site: Site) -> None:
     """
     there = _find(site, "to accept")
     if not there.is_done:
-        raise UpgradeError(
+        raise errors.UpgradeError(
             f"the upgrade of query {site.name} has not taken over yet: it is {there.state}",
             query=site.name,
             state=there.state,
@@ -226,7 +221,7 @@ def _is_same(one: Definition, other: Definition) -> bool:
 def _find(site: Site, what: str) -> StoredUpgrade:
     there = site.find()
     if there is None:
-        raise UpgradeError(f"query {site.name} has no upgrade {what}", query=site.name)
+        raise errors.UpgradeError(f"query {site.name} has no upgrade {what}", query=site.name)
     return there
 
 

@@ -10,40 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, UnsupportedError
-from pkray.relational.functions.casts.numbers import (
-    Converted,
-    Converter,
-    cast_decimal_to_float,
-    cast_decimals,
-    cast_integers,
-    cast_to_float,
-    decimal_to_integer,
-    decimal_wrapped,
-    float_to_decimal,
-    float_to_integer,
-    from_boolean,
-    integer_to_decimal,
-    saturated,
-    to_boolean,
-)
-from pkray.relational.functions.casts.parsing import (
-    parse_boolean,
-    parse_date,
-    parse_decimal,
-    parse_double,
-    parse_integer,
-    parse_time,
-    parse_timestamp,
-)
+from pkray.relational.functions.casts import numbers, parsing, times
 from pkray.relational.functions.casts.texts import bytes_sized, from_bytes, to_text
-from pkray.relational.functions.casts.times import (
-    cast_times,
-    number_to_timestamp,
-    same_time,
-    time_to_timestamp,
-    timestamp_to_number,
-    timestamp_to_time,
-)
 from pkray.relational.functions.coercion import FLOATS, NUMBERS
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import as_array
@@ -112,7 +80,7 @@ def _refused(array: pa.Array, bad: pa.Array, source: DataType, target: DataType)
     )
 
 
-def converter(source: DataType, target: DataType) -> Converter:
+def converter(source: DataType, target: DataType) -> numbers.Converter:
     """Find what casts values of one type to another."""
     one, other = source.root, target.root
     if other in STRINGS:
@@ -137,14 +105,14 @@ def _group(root: str) -> str:
     return "BYTES" if root in BINARIES else root
 
 
-def _plain(array: pa.Array, source: DataType, target: DataType) -> Converted:
+def _plain(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
     return array.cast(target.arrow, safe=False), None
 
 
 # Nested types: what cannot be cast in a part makes the whole value bad
 
 
-def _array(array: pa.Array, source: DataType, target: DataType) -> Converted:
+def _array(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
     assert source.element is not None
     assert target.element is not None
     array = _compact(array)
@@ -157,7 +125,7 @@ def _array(array: pa.Array, source: DataType, target: DataType) -> Converted:
     return result, None if bad is None else _any_of(array, bad)
 
 
-def _map(array: pa.Array, source: DataType, target: DataType) -> Converted:
+def _map(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
     assert source.key is not None
     assert target.key is not None
     assert source.value is not None
@@ -186,7 +154,7 @@ def _map(array: pa.Array, source: DataType, target: DataType) -> Converted:
     return result, _any_of(array, bad)
 
 
-def _row(array: pa.Array, source: DataType, target: DataType) -> Converted:
+def _row(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
     parts: list[pa.Array] = []
     bad: Any = None
     for number, (one, other) in enumerate(
@@ -200,7 +168,7 @@ def _row(array: pa.Array, source: DataType, target: DataType) -> Converted:
     return pa.StructArray.from_arrays(parts, fields=list(target.arrow), mask=mask), bad
 
 
-def _part(array: pa.Array, source: DataType, target: DataType) -> Converted:
+def _part(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
     if source.with_nullable(True) == target.with_nullable(True):
         return array, None
     values, bad = converter(source, target)(array, source, target)
@@ -219,55 +187,55 @@ def _validity_buffer(array: pa.Array) -> Any:
     return array.buffers()[0] if array.null_count else None
 
 
-_NESTED: dict[str, Converter] = {"ARRAY": _array, "MAP": _map, "ROW": _row}
-_FROM_TEXT: dict[str, Converter] = {
-    "BOOLEAN": parse_boolean,
-    "INTEGER": parse_integer,
-    "FLOAT": parse_double,
-    "DECIMAL": parse_decimal,
-    "DATE": parse_date,
-    "TIMESTAMP": parse_timestamp,
-    "TIME": parse_time,
+_NESTED: dict[str, numbers.Converter] = {"ARRAY": _array, "MAP": _map, "ROW": _row}
+_FROM_TEXT: dict[str, numbers.Converter] = {
+    "BOOLEAN": parsing.parse_boolean,
+    "INTEGER": parsing.parse_integer,
+    "FLOAT": parsing.parse_double,
+    "DECIMAL": parsing.parse_decimal,
+    "DATE": parsing.parse_date,
+    "TIMESTAMP": parsing.parse_timestamp,
+    "TIME": parsing.parse_time,
     "BYTES": _plain,
 }
-_CONVERTERS: dict[tuple[str, str], Converter] = {
-    ("INTEGER", "INTEGER"): cast_integers,
-    ("INTEGER", "FLOAT"): cast_to_float,
-    ("INTEGER", "DECIMAL"): integer_to_decimal,
-    ("INTEGER", "BOOLEAN"): to_boolean,
-    ("INTEGER", "TIMESTAMP"): number_to_timestamp,
-    ("FLOAT", "INTEGER"): float_to_integer,
-    ("FLOAT", "FLOAT"): cast_to_float,
-    ("FLOAT", "DECIMAL"): float_to_decimal,
-    ("FLOAT", "BOOLEAN"): to_boolean,
-    ("FLOAT", "TIMESTAMP"): number_to_timestamp,
-    ("DECIMAL", "INTEGER"): decimal_to_integer,
-    ("DECIMAL", "FLOAT"): cast_decimal_to_float,
-    ("DECIMAL", "DECIMAL"): cast_decimals,
-    ("DECIMAL", "BOOLEAN"): to_boolean,
-    ("DECIMAL", "TIMESTAMP"): number_to_timestamp,
-    ("BOOLEAN", "INTEGER"): from_boolean,
-    ("BOOLEAN", "FLOAT"): from_boolean,
-    ("BOOLEAN", "DECIMAL"): from_boolean,
+_CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
+    ("INTEGER", "INTEGER"): numbers.cast_integers,
+    ("INTEGER", "FLOAT"): numbers.cast_to_float,
+    ("INTEGER", "DECIMAL"): numbers.integer_to_decimal,
+    ("INTEGER", "BOOLEAN"): numbers.to_boolean,
+    ("INTEGER", "TIMESTAMP"): times.number_to_timestamp,
+    ("FLOAT", "INTEGER"): numbers.float_to_integer,
+    ("FLOAT", "FLOAT"): numbers.cast_to_float,
+    ("FLOAT", "DECIMAL"): numbers.float_to_decimal,
+    ("FLOAT", "BOOLEAN"): numbers.to_boolean,
+    ("FLOAT", "TIMESTAMP"): times.number_to_timestamp,
+    ("DECIMAL", "INTEGER"): numbers.decimal_to_integer,
+    ("DECIMAL", "FLOAT"): numbers.cast_decimal_to_float,
+    ("DECIMAL", "DECIMAL"): numbers.cast_decimals,
+    ("DECIMAL", "BOOLEAN"): numbers.to_boolean,
+    ("DECIMAL", "TIMESTAMP"): times.number_to_timestamp,
+    ("BOOLEAN", "INTEGER"): numbers.from_boolean,
+    ("BOOLEAN", "FLOAT"): numbers.from_boolean,
+    ("BOOLEAN", "DECIMAL"): numbers.from_boolean,
     ("BOOLEAN", "BOOLEAN"): _plain,
     ("BYTES", "BYTES"): bytes_sized,
     ("DATE", "DATE"): _plain,
-    ("DATE", "TIMESTAMP"): cast_times,
-    ("TIMESTAMP", "DATE"): cast_times,
-    ("TIMESTAMP", "TIMESTAMP"): cast_times,
-    ("TIMESTAMP", "TIME"): timestamp_to_time,
-    ("TIMESTAMP", "INTEGER"): timestamp_to_number,
-    ("TIMESTAMP", "FLOAT"): timestamp_to_number,
-    ("TIMESTAMP", "DECIMAL"): timestamp_to_number,
-    ("TIME", "TIMESTAMP"): time_to_timestamp,
-    ("TIME", "TIME"): same_time,
+    ("DATE", "TIMESTAMP"): times.cast_times,
+    ("TIMESTAMP", "DATE"): times.cast_times,
+    ("TIMESTAMP", "TIMESTAMP"): times.cast_times,
+    ("TIMESTAMP", "TIME"): times.timestamp_to_time,
+    ("TIMESTAMP", "INTEGER"): times.timestamp_to_number,
+    ("TIMESTAMP", "FLOAT"): times.timestamp_to_number,
+    ("TIMESTAMP", "DECIMAL"): times.timestamp_to_number,
+    ("TIME", "TIMESTAMP"): times.time_to_timestamp,
+    ("TIME", "TIME"): times.same_time,
 }
 
 
-def _wrapping(source: DataType, target: DataType) -> Converter:
+def _wrapping(source: DataType, target: DataType) -> numbers.Converter:
     if source.root in FLOATS:
-        return saturated
-    return decimal_wrapped if source.root == "DECIMAL" else _plain
+        return numbers.saturated
+    return numbers.decimal_wrapped if source.root == "DECIMAL" else _plain
 
 
 def _any_of(array: pa.Array, bad: pa.Array) -> pa.Array:

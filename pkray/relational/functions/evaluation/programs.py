@@ -20,31 +20,11 @@ import pyarrow.compute as pc
 from pkray import constants
 from pkray.errors import EvaluationError
 from pkray.relational.cancellation import checkpoint
-from pkray.relational.functions import function
+from pkray.relational.functions import function, outputs
 from pkray.relational.functions.casts.kernels import cast_can_fail, cast_kernel
 from pkray.relational.functions.function import Value
-from pkray.relational.functions.outputs import (
-    ESTIMATES,
-    MOST_OF_BATCH,
-    MOST_OF_VALUE,
-    OversizedError,
-    check_batch,
-    check_output,
-    check_repeated,
-    row_sizes,
-)
 from pkray.relational.functions.values import as_array
-from pkray.relational.plan.expressions import (
-    Call,
-    Case,
-    Cast,
-    Chain,
-    ColumnRef,
-    Expression,
-    Lambda,
-    Literal,
-    UdfCall,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.fields import Fields
 
 Slots: TypeAlias = list[Any]
@@ -65,10 +45,10 @@ class Numbers:
 
     def __init__(self) -> None:
         self._by_key: dict[Any, int] = {}
-        self._by_identity: dict[int, tuple[Expression, int]] = {}
+        self._by_identity: dict[int, tuple[ir.Expression, int]] = {}
         self._columns: list[frozenset[str]] = []
 
-    def of(self, expression: Expression) -> int:
+    def of(self, expression: ir.Expression) -> int:
         """Give the number of an expression."""
         known = self._by_identity.get(id(expression))
         if known is not None:
@@ -84,22 +64,22 @@ class Numbers:
         """List the columns that an expression reads."""
         return self._columns[number]
 
-    def _key(self, expression: Expression, parts: tuple[int, ...]) -> Any:
+    def _key(self, expression: ir.Expression, parts: tuple[int, ...]) -> Any:
         kind = type(expression).__name__, expression.type
-        if isinstance(expression, ColumnRef):
+        if isinstance(expression, ir.ColumnRef):
             return (*kind, expression.name)
-        if isinstance(expression, Literal):
+        if isinstance(expression, ir.Literal):
             return (*kind, repr(expression.value))
-        if isinstance(expression, Cast):
+        if isinstance(expression, ir.Cast):
             return (*kind, expression.on_error, parts)
-        if isinstance(expression, Lambda):
+        if isinstance(expression, ir.Lambda):
             return (*kind, expression.parameters, parts)
-        if isinstance(expression, Case):
+        if isinstance(expression, ir.Case):
             return (*kind, parts)
-        if isinstance(expression, Chain):
+        if isinstance(expression, ir.Chain):
             links = tuple((link.function, link.type, link.left) for link in expression.links)
             return (*kind, links, parts)
-        if isinstance(expression, Call) and function.function(expression.function).deterministic:
+        if isinstance(expression, ir.Call) and function.function(expression.function).deterministic:
             return (*kind, expression.function, parts)
         return (*kind, id(expression))
 
@@ -149,11 +129,11 @@ class Program:
             slots[slot] = compute(slots, rows)
         return slots
 
-    def find(self, expression: Expression) -> int | None:
+    def find(self, expression: ir.Expression) -> int | None:
         """Find the slot that holds an expression; None where none does yet."""
         number = self.numbers.of(expression)
         found = self.known.get(number)
-        if found is not None or self.parent is None or isinstance(expression, Lambda):
+        if found is not None or self.parent is None or isinstance(expression, ir.Lambda):
             return found  # a lambda is bound to the rows of its own program
         if not self.names.keys().isdisjoint(self.numbers.columns(number)):
             return None  # it reads parameters, which the parent does not know
@@ -162,7 +142,7 @@ class Program:
             found = self.known[number] = self._capture(outer)
         return found
 
-    def slot(self, expression: Expression) -> int:
+    def slot(self, expression: ir.Expression) -> int:
         """Give the slot that holds an expression; steps are added as need be."""
         found = self.find(expression)
         if found is None:
@@ -170,17 +150,17 @@ class Program:
             self.known[self.numbers.of(expression)] = found
         return found
 
-    def _made(self, expression: Expression) -> int:
-        if isinstance(expression, ColumnRef):
+    def _made(self, expression: ir.Expression) -> int:
+        if isinstance(expression, ir.ColumnRef):
             return self._column(expression)
-        if isinstance(expression, Literal):
+        if isinstance(expression, ir.Literal):
             return self._new(constants.scalar(expression.value, expression.type.arrow))
-        if isinstance(expression, Lambda):
+        if isinstance(expression, ir.Lambda):
             return self._new_step(self._lambda(expression))
-        if isinstance(expression, Case):
+        if isinstance(expression, ir.Case):
             return self._case(expression)
         if _is_lazy(expression):
-            assert isinstance(expression, Call)
+            assert isinstance(expression, ir.Call)
             return self._lazy(expression)
         operands = [self.slot(operand) for operand in expression.operands()]
         return self._step(_kernel(expression), operands, _is_constant(expression))
@@ -189,7 +169,7 @@ class Program:
         self.template.append(value)
         return len(self.template) - 1
 
-    def _column(self, column: ColumnRef) -> int:
+    def _column(self, column: ir.ColumnRef) -> int:
         if column.name in self.names:
             slot = self._new()
             self.inputs.append(slot)
@@ -227,11 +207,11 @@ class Program:
         self.steps.append((slot, compute))
         return slot
 
-    def _branch(self, expression: Expression) -> Branch:
+    def _branch(self, expression: ir.Expression) -> Branch:
         program = Program(self.numbers, self)
         return Branch(program, program.slot(expression), expression.type.arrow)
 
-    def _case(self, case: Case) -> int:
+    def _case(self, case: ir.Case) -> int:
         """Choose among values computed for all rows, or compute what can fail for its rows."""
         parts = [part for pair in case.branches for part in pair] + [case.otherwise]
         if not any(can_fail(part) for part in parts[1:]):
@@ -246,7 +226,7 @@ class Program:
             lambda slots, rows: _case_by_rows(slots, rows, slots[first], later, otherwise)
         )
 
-    def _lazy(self, call: Call) -> int:
+    def _lazy(self, call: ir.Call) -> int:
         """Compute what can fail only for the rows that what stands before leaves open."""
         operands = list(call.arguments)
         if call.function != "coalesce":
@@ -258,7 +238,7 @@ class Program:
         kind = call.type.arrow
         return self._new_step(lambda slots, rows: _lazily(name, slots, rows, first, rest, kind))
 
-    def _lambda(self, expression: Lambda) -> Compute:
+    def _lambda(self, expression: ir.Lambda) -> Compute:
         names = {name: number for number, name in enumerate(expression.parameters)}
         program = Program(self.numbers, self, names)
         body, kind = program.slot(expression.body), expression.body.type.arrow
@@ -279,7 +259,7 @@ class Program:
                         ]
                         pieces = [each.slice(start, count) for each in parameters]
                         found = program.run(pieces, len(some), captured)[body]
-                    except OversizedError:
+                    except outputs.OversizedError:
                         if len(some) == 1:
                             raise
                         count = len(some) // 2
@@ -287,8 +267,8 @@ class Program:
                     made.append(as_array_of(found, kind, len(some)))
                     start += len(some)
                     size += made[-1].nbytes
-                    if size > MOST_OF_VALUE:
-                        check_batch(f"a lambda of {rows} elements", size, rows)
+                    if size > outputs.MOST_OF_VALUE:
+                        outputs.check_batch(f"a lambda of {rows} elements", size, rows)
                 return pa.concat_arrays(made) if made else pa.nulls(0, kind)
 
             return apply
@@ -319,67 +299,70 @@ class Branch:
 
 def _repeated(column: pa.Array, parents: pa.Array) -> pa.Array:
     """Give a column's values to the elements of its rows."""
-    if len(parents) > len(column) and column.nbytes // len(column) * len(parents) > MOST_OF_BATCH:
-        size = float(row_sizes([column], len(column))[np.asarray(parents)].sum())
-        check_batch("a column in a lambda", size, len(parents))
+    if (
+        len(parents) > len(column)
+        and column.nbytes // len(column) * len(parents) > outputs.MOST_OF_BATCH
+    ):
+        size = float(outputs.row_sizes([column], len(column))[np.asarray(parents)].sum())
+        outputs.check_batch("a column in a lambda", size, len(parents))
     return column.take(parents)
 
 
-def can_fail(expression: Expression) -> bool:
+def can_fail(expression: ir.Expression) -> bool:
     """Whether computing it may raise EvaluationError."""
-    if isinstance(expression, ColumnRef | Literal):
+    if isinstance(expression, ir.ColumnRef | ir.Literal):
         return False
-    if isinstance(expression, UdfCall):
+    if isinstance(expression, ir.UdfCall):
         return True
-    if isinstance(expression, Call) and function.function(expression.function).fallible:
+    if isinstance(expression, ir.Call) and function.function(expression.function).fallible:
         return True
-    if isinstance(expression, Cast) and cast_can_fail(expression):
+    if isinstance(expression, ir.Cast) and cast_can_fail(expression):
         return True
-    if isinstance(expression, Chain):
+    if isinstance(expression, ir.Chain):
         calls = expression.calls()
         if any((cast and can_fail(cast)) or can_fail(call) for cast, call in calls):
             return True
     return any(can_fail(operand) for operand in expression.operands())
 
 
-def _is_lazy(expression: Expression) -> bool:
+def _is_lazy(expression: ir.Expression) -> bool:
     return (
-        isinstance(expression, Call)
+        isinstance(expression, ir.Call)
         and expression.function in _LAZY
         and any(can_fail(each) for each in expression.arguments)
     )
 
 
-def _is_constant(expression: Expression) -> bool:
+def _is_constant(expression: ir.Expression) -> bool:
     """Whether equal operands give equal values."""
-    if isinstance(expression, Call):
-        if any(isinstance(each, Lambda) for each in expression.arguments):
+    if isinstance(expression, ir.Call):
+        if any(isinstance(each, ir.Lambda) for each in expression.arguments):
             return False
         return function.function(expression.function).deterministic
-    return isinstance(expression, Cast | Chain)
+    return isinstance(expression, ir.Cast | ir.Chain)
 
 
-def _kernel(expression: Expression) -> Callable[[list[Value], int], Value]:
-    if isinstance(expression, Call):
+def _kernel(expression: ir.Expression) -> Callable[[list[Value], int], Value]:
+    if isinstance(expression, ir.Call):
         call, kernel = expression, function.function(expression.function).kernel
-        if call.function not in ESTIMATES:
+        if call.function not in outputs.ESTIMATES:
             return lambda values, rows: kernel(call, values, rows)
 
         def bounded(values: list[Value], rows: int) -> Value:
-            check_output(call, values, rows)
+            outputs.check_output(call, values, rows)
             return kernel(call, values, rows)
 
         return bounded
-    if isinstance(expression, Cast):
+    if isinstance(expression, ir.Cast):
         return cast_kernel(expression)
-    if isinstance(expression, Chain):
+    if isinstance(expression, ir.Chain):
         return _chain_kernel(expression)
-    assert isinstance(expression, UdfCall), expression
+    assert isinstance(expression, ir.UdfCall), expression
     udf = expression.udf
     return lambda values, rows: udf.evaluate(values, rows)
 
 
-def _chain_kernel(chain: Chain) -> Callable[[list[Value], int], Value]:
+def _chain_kernel(chain: ir.Chain) -> Callable[[list[Value], int], Value]:
     """Compute a chain from left to right, with no more than the value so far in memory."""
     steps = [(_kernel(cast) if cast else None, _kernel(call)) for cast, call in chain.calls()]
 
@@ -421,7 +404,7 @@ def _choose(values: list[Value], rows: int) -> Value:
         condition, value = _truth(values[number]), values[number + 1]
         for each in (value, chosen):
             if isinstance(each, pa.Scalar):
-                check_repeated(each, rows)
+                outputs.check_repeated(each, rows)
         if isinstance(condition, pa.Scalar):
             chosen = value if condition.as_py() else chosen
         else:

@@ -7,14 +7,7 @@ from typing import TypeAlias
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    INT,
-    any_nullable,
-    cast_to,
-    check_texts,
-    is_untyped_null,
-    wider,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.function import Family, Resolver, Typing, Value, typed_call
 from pkray.relational.functions.signatures import check_count, of_types, parameter
 from pkray.relational.plan.expressions import Call, Expression
@@ -55,7 +48,7 @@ def value_of(argument: Expression) -> DataType:
 
 def typed_as_first(arguments: tuple[Expression, ...]) -> DataType:
     """Give the type of the first argument."""
-    return arguments[0].type.with_nullable(any_nullable(arguments))
+    return arguments[0].type.with_nullable(coercion.any_nullable(arguments))
 
 
 def without_nulls(arguments: tuple[Expression, ...]) -> DataType:
@@ -68,7 +61,7 @@ def typed_as_element(nullable: bool = False) -> Typing:
 
     def typing(arguments: tuple[Expression, ...]) -> DataType:
         kind = element_of(arguments[0])
-        return kind.with_nullable(nullable or kind.nullable or any_nullable(arguments))
+        return kind.with_nullable(nullable or kind.nullable or coercion.any_nullable(arguments))
 
     return typing
 
@@ -84,7 +77,7 @@ INTEGER = of_types("an integer", *INTEGERS, null=True)
 def element_place(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a place of an element."""
     taken = INTEGER.cast(argument, dialect)
-    return None if taken is None else cast_to(taken, INT)
+    return None if taken is None else coercion.cast_to(taken, coercion.INT)
 
 
 def takes_element(name: str) -> Resolver:
@@ -104,13 +97,15 @@ def with_element(
 ) -> tuple[Expression, Expression]:
     """Bring an array's elements and a value to one type."""
     element = element_of(array)
-    check_texts(name, array, Call(array_type(value.type, True), "array", (value,)))
-    kind = element if is_untyped_null(value) else wider(element, value.type, dialect)
+    coercion.check_texts(name, array, Call(array_type(value.type, True), "array", (value,)))
+    kind = (
+        element if coercion.is_untyped_null(value) else coercion.wider(element, value.type, dialect)
+    )
     if kind is None:
         raise QueryError(
             f"{name} compares elements of {element} with {value.type}; cast one of them",
             function=name,
         )
     if kind.with_nullable(True) != element.with_nullable(True):
-        array = cast_to(array, array_type(kind.with_nullable(element.nullable), True))
-    return array, cast_to(value, kind)
+        array = coercion.cast_to(array, array_type(kind.with_nullable(element.nullable), True))
+    return array, coercion.cast_to(value, kind)

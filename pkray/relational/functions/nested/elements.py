@@ -9,14 +9,7 @@ import pyarrow.compute as pc
 from pkray.columns.keys import argsort, ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    BOOLEAN,
-    INT,
-    any_nullable,
-    cast_to,
-    check_texts,
-)
+from pkray.relational.functions import coercion, signatures
 from pkray.relational.functions.comparison import equal_values
 from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
 from pkray.relational.functions.nested.arguments import (
@@ -36,13 +29,6 @@ from pkray.relational.functions.nested.arguments import (
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.nested.rows import field
-from pkray.relational.functions.signatures import (
-    check_count,
-    integer,
-    result,
-    takes,
-    wrong_argument,
-)
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
 from pkray.schema.types import STRINGS, DataType
@@ -52,7 +38,7 @@ def _element_at(name: str) -> Resolver:
     """Resolve element_at(array, place from 1), element_at(map, key) and their safe kin."""
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
+        signatures.check_count(name, arguments, 2, 2)
         ARRAY_OR_MAP.taken(name, arguments, 0, dialect)
         if arguments[0].type.root == "MAP":
             key = _key_argument(name, arguments)
@@ -64,17 +50,17 @@ def _element_at(name: str) -> Resolver:
 
 def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve value[…] and value.name."""
-    check_count("element_of", arguments, 2, 2)
+    signatures.check_count("element_of", arguments, 2, 2)
     value, key = arguments
     for place, each in enumerate(arguments):
         if isinstance(each, Lambda):
-            raise wrong_argument("element_of", place, each)
+            raise signatures.wrong_argument("element_of", place, each)
     if key.type.is_nested and value.type.root == "ARRAY":
-        raise wrong_argument("element_of", 1, key, "an integer")
+        raise signatures.wrong_argument("element_of", 1, key, "an integer")
     if value.type.root == "ROW":
         return field((value, key), dialect)
     if value.type.root == "MAP":
-        return typed_call("map_value", value, cast_to(key, key_of(value)))
+        return typed_call("map_value", value, coercion.cast_to(key, key_of(value)))
     if value.type.root == "ARRAY":
         name = "array_item" if dialect is SPARK else "element_at"
         if key.type.root in STRINGS and element_of(value).root == "ROW":
@@ -175,7 +161,7 @@ NESTED.add(
     "get",
     "get(ARRAY, place from 0) -> element",
     "Give an element, or NULL where there is none.",
-    takes("get", ARRAY, integer),
+    signatures.takes("get", ARRAY, signatures.integer),
     _at(0, safe=True),
     typed_as_element(nullable=True),
     fallible=False,
@@ -224,7 +210,7 @@ def _position_kernel(call: Call, values: Values, rows: int) -> Value:
 
 def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_contains_key"
-    check_count(name, arguments, 2, 2)
+    signatures.check_count(name, arguments, 2, 2)
     MAP.taken(name, arguments, 0, dialect)
     return typed_call(name, arguments[0], _key_argument(name, arguments))
 
@@ -233,8 +219,8 @@ def _key_argument(name: str, arguments: tuple[Expression, ...]) -> Expression:
     """Take a key of the map before it."""
     value, key = arguments
     made = Call(map_type(key.type, value_of(value), True), "map", (key, key))
-    check_texts(name, value, made)
-    return cast_to(key, key_of(value))
+    coercion.check_texts(name, value, made)
+    return coercion.cast_to(key, key_of(value))
 
 
 def _extreme(greatest: bool) -> Kernel:
@@ -252,16 +238,18 @@ def _extreme(greatest: bool) -> Kernel:
 
 
 def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
-    return BOOLEAN.with_nullable(any_nullable(arguments) or element_of(arguments[0]).nullable)
+    return coercion.BOOLEAN.with_nullable(
+        coercion.any_nullable(arguments) or element_of(arguments[0]).nullable
+    )
 
 
 NESTED.add(
     "size",
     "size(ARRAY | MAP) -> INT",
     "Count elements.",
-    takes("size", ARRAY_OR_MAP),
+    signatures.takes("size", ARRAY_OR_MAP),
     _size_kernel,
-    result(INT),
+    signatures.result(coercion.INT),
     synonyms=("cardinality", "array_size"),
     fallible=False,
 )
@@ -280,7 +268,7 @@ NESTED.add(
     "Give the place from 1 of the first element that equals x; 0 where none does.",
     takes_element("array_position"),
     _position_kernel,
-    result(BIGINT),
+    signatures.result(coercion.BIGINT),
     fallible=False,
 )
 NESTED.add(
@@ -289,7 +277,7 @@ NESTED.add(
     "Whether a map has a key.",
     _has_key,
     _has_key_kernel,
-    result(BOOLEAN),
+    signatures.result(coercion.BOOLEAN),
     fallible=False,
 )
 for _name, _greatest in (("array_min", False), ("array_max", True)):
@@ -297,7 +285,7 @@ for _name, _greatest in (("array_min", False), ("array_max", True)):
         _name,
         f"{_name}(ARRAY<x>) -> x",
         f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
-        takes(_name, ARRAY),
+        signatures.takes(_name, ARRAY),
         _extreme(_greatest),
         typed_as_element(nullable=True),
         fallible=False,

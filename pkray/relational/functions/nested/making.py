@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
 from pkray.relational.functions.function import NO_SPARK, Value, typed_call
 from pkray.relational.functions.nested.arguments import (
@@ -22,13 +23,6 @@ from pkray.relational.functions.nested.arguments import (
     element_place,
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
-from pkray.relational.functions.signatures import (
-    anything,
-    check_count,
-    takes,
-    text_literal,
-    wrong_argument,
-)
 from pkray.relational.functions.time.calendar import Times, plus_months, times_of
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression
@@ -83,7 +77,7 @@ NESTED.add(
     "array_repeat",
     "array_repeat(x, count) -> ARRAY<x>",
     "Make an array of one value.",
-    takes("array_repeat", anything, element_place),
+    signatures.takes("array_repeat", signatures.anything, element_place),
     _repeat_kernel,
     lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
     fallible=False,
@@ -92,12 +86,12 @@ NESTED.add(
 
 def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve arrays_zip: the fields are called as the columns, else by their places."""
-    check_count("arrays_zip", arguments, 1, None)
+    signatures.check_count("arrays_zip", arguments, 1, None)
     parts: list[Expression] = []
     for place, each in enumerate(arguments):
         ARRAY.taken("arrays_zip", arguments, place, dialect)
         name = each.name if isinstance(each, ColumnRef) else str(place)
-        parts += [text_literal(name), each]
+        parts += [signatures.text_literal(name), each]
     return typed_call("arrays_zip", *parts)
 
 
@@ -160,7 +154,7 @@ def _check_elements(counts: np.ndarray) -> None:
         )
 
 
-_OF_INTEGERS = takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True)
+_OF_INTEGERS = signatures.takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True)
 _TIMES = ("DATE", *TIMESTAMPS)
 _DAY = 86_400_000_000
 
@@ -173,7 +167,7 @@ def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
         raise QueryError("sequence of times takes its step as an INTERVAL", function="sequence")
     pair = coerced(arguments[:2], dialect, "arguments of sequence")
     if pair[0].type.root not in _TIMES:
-        raise wrong_argument("sequence", 0, arguments[0], "two dates or two timestamps")
+        raise signatures.wrong_argument("sequence", 0, arguments[0], "two dates or two timestamps")
     return typed_call("sequence_of_times", *pair, *arguments[2:])
 
 

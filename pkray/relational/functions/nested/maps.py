@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.columns.keys import argsort, codes
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
 from pkray.relational.functions.function import Kernel, Value, typed_call
 from pkray.relational.functions.nested.arguments import (
@@ -27,13 +28,6 @@ from pkray.relational.functions.nested.arguments import (
 )
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.nested.making import interleaved
-from pkray.relational.functions.signatures import (
-    check_count,
-    takes,
-    text,
-    text_literal,
-    wrong_argument,
-)
 from pkray.relational.functions.text.matches import pattern_of, refuse_pattern, split_at
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -125,10 +119,10 @@ def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
 
 def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_from_entries"
-    check_count(name, arguments, 1, 1)
+    signatures.check_count(name, arguments, 1, 1)
     ARRAY.taken(name, arguments, 0, dialect)
     if element_of(arguments[0]).root != "ROW" or len(element_of(arguments[0]).fields or ()) != 2:
-        raise wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
+        raise signatures.wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
     return typed_call(name, arguments[0])
 
 
@@ -154,7 +148,7 @@ NESTED.add(
     "map_from_arrays",
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
     "Make a map of two arrays.",
-    takes("map_from_arrays", ARRAY, ARRAY),
+    signatures.takes("map_from_arrays", ARRAY, ARRAY),
     _map_from_arrays_kernel,
     lambda arguments: map_type(
         element_of(arguments[0]), element_of(arguments[1]), any_nullable(arguments)
@@ -172,7 +166,7 @@ NESTED.add(
     "map_entries",
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
-    takes("map_entries", MAP),
+    signatures.takes("map_entries", MAP),
     _map_entries_kernel,
     _type_of_entries,
     fallible=False,
@@ -181,7 +175,7 @@ NESTED.add(
     "map_keys",
     "map_keys(MAP) -> ARRAY",
     "Give a map's keys.",
-    takes("map_keys", MAP),
+    signatures.takes("map_keys", MAP),
     _map_parts(keys=True),
     lambda arguments: array_type(key_of(arguments[0]), arguments[0].type.nullable),
     fallible=False,
@@ -190,7 +184,7 @@ NESTED.add(
     "map_values",
     "map_values(MAP) -> ARRAY",
     "Give a map's values.",
-    takes("map_values", MAP),
+    signatures.takes("map_values", MAP),
     _map_parts(keys=False),
     lambda arguments: array_type(value_of(arguments[0]), arguments[0].type.nullable),
     fallible=False,
@@ -245,13 +239,13 @@ def _map_union_spark(call: Call, arguments: Sequence[str]) -> str:
 
 def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "str_to_map"
-    check_count(name, arguments, 1, 3)
-    value = text.taken(name, arguments, 0, dialect)
-    between = [text_literal(each) for each in (",", ":")]
+    signatures.check_count(name, arguments, 1, 3)
+    value = signatures.text.taken(name, arguments, 0, dialect)
+    between = [signatures.text_literal(each) for each in (",", ":")]
     for place, each in enumerate(arguments[1:]):
         if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the separators of {name} must be constant text", function=name)
-        between[place] = text_literal(each.value)
+        between[place] = signatures.text_literal(each.value)
     for each in between:
         refuse_pattern(name, each)
     return typed_call(name, value, *between)
@@ -273,7 +267,7 @@ NESTED.add(
     "map_concat",
     "map_concat(MAP, …) -> MAP",
     "Put maps together; a key twice fails.",
-    takes("map_concat", MAP, rest=MAP, alike=True),
+    signatures.takes("map_concat", MAP, rest=MAP, alike=True),
     _map_concat_kernel,
     lambda arguments: map_type(
         key_of(arguments[0]),
@@ -285,7 +279,7 @@ NESTED.add(
     "map_union",
     "map_union(MAP, …) -> MAP",
     "Put maps together; of a key that several have, the last value counts.",
-    takes("map_union", MAP, rest=MAP, alike=True),
+    signatures.takes("map_union", MAP, rest=MAP, alike=True),
     _map_union_kernel,
     lambda arguments: map_type(
         key_of(arguments[0]),

@@ -12,31 +12,27 @@ from pkray.columns.keys import one_zero
 from pkray.relational.functions.coercion import FLOATS
 from pkray.relational.functions.comparison import operator
 from pkray.relational.functions.function import Family, Value
-from pkray.relational.functions.numbers import decimals
-from pkray.relational.functions.numbers.operators import (
-    WRAPPING,
-    Exact,
-    null_or_refused,
-    of_decimals,
-    operates,
-    spark_wrapping,
-)
+from pkray.relational.functions.numbers import decimals, operators
 from pkray.relational.functions.values import as_array, checked
 from pkray.relational.plan.expressions import Call
 
 ARITHMETIC = Family("arithmetic")
 
-_EXACT: dict[str, Exact] = {
+_EXACT: dict[str, operators.Exact] = {
     "add": decimals.add,
     "subtract": decimals.subtract,
     "multiply": decimals.multiply,
 }
-_CHECKED: dict[str, Exact] = {
+_CHECKED: dict[str, operators.Exact] = {
     "add": pc.add_checked,
     "subtract": pc.subtract_checked,
     "multiply": pc.multiply_checked,
 }
-_UNCHECKED: dict[str, Exact] = {"add": pc.add, "subtract": pc.subtract, "multiply": pc.multiply}
+_UNCHECKED: dict[str, operators.Exact] = {
+    "add": pc.add,
+    "subtract": pc.subtract,
+    "multiply": pc.multiply,
+}
 
 
 def _operate(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -49,10 +45,10 @@ def _operate(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _operate_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
-    name = call.function.removesuffix(WRAPPING)
+    name = call.function.removesuffix(operators.WRAPPING)
     if call.type.root == "DECIMAL":
         exact = _EXACT[name](values[0], values[1])
-        return null_or_refused(call, values, exact, rows)
+        return operators.null_or_refused(call, values, exact, rows)
     return _UNCHECKED[name](values[0], values[1])
 
 
@@ -62,20 +58,20 @@ def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: A
         name,
         f"number {symbol} number -> number",
         about,
-        operates(name),
+        operators.operates(name),
         kernel,
-        of_decimals(name),
+        operators.of_decimals(name),
         spark=operator(symbol),
         synonyms=(symbol,),
     )
     ARITHMETIC.add(
-        name + WRAPPING,
+        name + operators.WRAPPING,
         "",
         f"{about[:-1]}; integers lose their high bits, decimals that are too large are NULL.",
         None,
         wrapping,
-        of_decimals(name),
-        spark=spark_wrapping(symbol),
+        operators.of_decimals(name),
+        spark=operators.spark_wrapping(symbol),
         fallible=name in ("divide", "mod"),
     )
 

@@ -12,16 +12,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    INT,
-    STRING,
-    TINYINT,
-    any_nullable,
-    cast_to,
-    is_untyped_null,
-    wider,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.comparison import operator
 from pkray.relational.functions.function import Family, Resolver, Value
 from pkray.relational.functions.kernels import by_arrow, by_numpy
@@ -45,17 +36,21 @@ def _bitwise(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         left, right = (_bits.taken(name, arguments, place, dialect) for place in range(2))
-        common = wider(left.type, right.type, dialect)
+        common = coercion.wider(left.type, right.type, dialect)
         assert common is not None
-        pair = cast_to(left, common), cast_to(right, common)
-        return Call(common.with_nullable(any_nullable(pair)), name, pair)
+        pair = coercion.cast_to(left, common), coercion.cast_to(right, common)
+        return Call(common.with_nullable(coercion.any_nullable(pair)), name, pair)
 
     return resolve
 
 
 @parameter("an integer")
 def _bits(argument: Expression, dialect: Dialect) -> Expression | None:
-    return cast_to(argument, INT) if is_untyped_null(argument) else whole.cast(argument, dialect)
+    return (
+        coercion.cast_to(argument, coercion.INT)
+        if coercion.is_untyped_null(argument)
+        else whole.cast(argument, dialect)
+    )
 
 
 for _name, _symbol, _about, _compute in (
@@ -90,7 +85,7 @@ def _shifted(argument: Expression, dialect: Dialect) -> Expression | None:
     taken = whole.cast(argument, dialect)
     as_int = taken is not None and taken.type.root in ("TINYINT", "SMALLINT")
     if as_int or (dialect is Dialect.SPARK and argument.type.root in STRINGS):
-        return cast_to(argument, INT)
+        return coercion.cast_to(argument, coercion.INT)
     return taken
 
 
@@ -136,16 +131,16 @@ def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
 @parameter("an integer or a BOOLEAN")
 def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
     if argument.type.root == "BOOLEAN":
-        return cast_to(cast_to(argument, INT), BIGINT)
-    taken = argument.type.root in INTEGERS or is_untyped_null(argument)
-    return cast_to(argument, BIGINT) if taken else None
+        return coercion.cast_to(coercion.cast_to(argument, coercion.INT), coercion.BIGINT)
+    taken = argument.type.root in INTEGERS or coercion.is_untyped_null(argument)
+    return coercion.cast_to(argument, coercion.BIGINT) if taken else None
 
 
 MATHEMATICS.add(
     "bit_count",
     "bit_count(integer | BOOLEAN) -> INT",
     "Count the bits that are set; true has one.",
-    takes("bit_count", _counted, gives=INT),
+    takes("bit_count", _counted, gives=coercion.INT),
     _bit_count,
     fallible=False,
 )
@@ -164,8 +159,8 @@ def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 @parameter("an integer")
 def _integer_as_it_is(argument: Expression, dialect: Dialect) -> Expression | None:
-    if is_untyped_null(argument):
-        return cast_to(argument, INT)
+    if coercion.is_untyped_null(argument):
+        return coercion.cast_to(argument, coercion.INT)
     return argument if argument.type.root in INTEGERS else None
 
 
@@ -173,7 +168,7 @@ MATHEMATICS.add(
     "bit_get",
     "bit_get(integer, place from 0) -> TINYINT",
     "Give one bit of an integer, the least first.",
-    takes("bit_get", _integer_as_it_is, integer, gives=TINYINT),
+    takes("bit_get", _integer_as_it_is, integer, gives=coercion.TINYINT),
     _bit_get,
     synonyms=("getbit",),
 )
@@ -182,7 +177,7 @@ MATHEMATICS.add(
     "factorial",
     "factorial(number INT) -> BIGINT",
     "Give the factorial of 0 to 20; NULL for other numbers.",
-    takes("factorial", integer, gives=BIGINT, nullable=True),
+    takes("factorial", integer, gives=coercion.BIGINT, nullable=True),
     by_numpy(
         lambda number: _FACTORIALS[np.clip(number, 0, 20)],
         null_where=lambda number: (number < 0) | (number > 20),
@@ -218,7 +213,7 @@ MATHEMATICS.add(
     "bin",
     "bin(number BIGINT) -> STRING",
     "Write an integer in binary digits.",
-    takes("bin", bigint, gives=STRING),
+    takes("bin", bigint, gives=coercion.STRING),
     digits_text,
     fallible=False,
 )
@@ -287,8 +282,8 @@ def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
         if not isinstance(each, Literal):
             raise QueryError("the bases of conv must be constants", function="conv")
     value = text.taken("conv", arguments, 0, dialect)
-    bases = tuple(cast_to(each, INT) for each in arguments[1:])
-    return Call(STRING, "conv", (value, *bases))
+    bases = tuple(coercion.cast_to(each, coercion.INT) for each in arguments[1:])
+    return Call(coercion.STRING, "conv", (value, *bases))
 
 
 MATHEMATICS.add(

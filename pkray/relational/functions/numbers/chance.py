@@ -14,26 +14,8 @@ import pyarrow as pa
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    DOUBLE,
-    INT,
-    NUMBERS,
-    STRING,
-    any_nullable,
-    cast_to,
-    is_untyped_null,
-    wider,
-)
+from pkray.relational.functions import coercion, function, signatures
 from pkray.relational.functions.function import Family, Resolver, Value, typed_call
-from pkray.relational.functions.signatures import (
-    check_count,
-    constant,
-    integer,
-    result,
-    wrong_argument,
-)
 from pkray.relational.plan.expressions import Call, Cast, Expression
 from pkray.schema.types import INTEGERS, DataType
 
@@ -58,13 +40,13 @@ def no_seed(name: str, arguments: Sequence[Expression], count: int) -> None:
             "pmod(hash(key), 100)",
             function=name,
         )
-    check_count(name, arguments, count, count)
+    signatures.check_count(name, arguments, count, count)
 
 
 def _plain(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         if name == "monotonically_increasing_id":
-            check_count(name, arguments, 0, 0)
+            signatures.check_count(name, arguments, 0, 0)
         no_seed(name, arguments, 0)
         return typed_call(name)
 
@@ -100,8 +82,8 @@ def _texts(letters: np.ndarray) -> pa.Array:
 
 def _randstr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     no_seed("randstr", arguments, 1)
-    length = integer.taken("randstr", arguments, 0, dialect)
-    given = constant("randstr", length, "the length")
+    length = signatures.integer.taken("randstr", arguments, 0, dialect)
+    given = signatures.constant("randstr", length, "the length")
     if given is not None and not 0 <= int(given) <= _LONGEST:
         raise QueryError(
             f"the length of randstr is {given}: it must be 0 to {_LONGEST}", function="randstr"
@@ -110,7 +92,7 @@ def _randstr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-    length = int(constant("randstr", call.arguments[0], "the length") or 0)
+    length = int(signatures.constant("randstr", call.arguments[0], "the length") or 0)
     return _texts(np.random.default_rng().choice(_LETTERS, (rows, length)))
 
 
@@ -125,19 +107,19 @@ def _uniform(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "uniform"
     no_seed(name, arguments, 2)
     for place, each in enumerate(arguments):
-        if each.type.root not in NUMBERS and not is_untyped_null(each):
-            raise wrong_argument(name, place, each, "a number")
-        constant(name, each, "a bound")
-    kinds = [DOUBLE if is_untyped_null(each) else each.type for each in arguments]
-    kind = wider(kinds[0], kinds[1], dialect)
+        if each.type.root not in coercion.NUMBERS and not coercion.is_untyped_null(each):
+            raise signatures.wrong_argument(name, place, each, "a number")
+        signatures.constant(name, each, "a bound")
+    kinds = [coercion.DOUBLE if coercion.is_untyped_null(each) else each.type for each in arguments]
+    kind = coercion.wider(kinds[0], kinds[1], dialect)
     assert kind is not None
     if {each.root for each in kinds} <= {"FLOAT", *INTEGERS} and kind.root == "DOUBLE":
         kind = DataType("FLOAT")
-    low, high = (cast_to(each, DOUBLE) for each in arguments)
+    low, high = (coercion.cast_to(each, coercion.DOUBLE) for each in arguments)
     width = function.resolve("subtract", (high, low), Dialect.SPARK)
     away = function.resolve("multiply", (typed_call("rand"), width), Dialect.SPARK)
     made = function.resolve("add", (low, away), Dialect.SPARK)
-    return cast_to(made, kind.with_nullable(any_nullable(arguments)))
+    return coercion.cast_to(made, kind.with_nullable(coercion.any_nullable(arguments)))
 
 
 def _rand_integer(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -145,20 +127,21 @@ def _rand_integer(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
     name = "rand_integer"
     if len(arguments) == 2:
         no_seed(name, arguments, 1)
-    check_count(name, arguments, 1, 1)
-    bound = cast_to(integer.taken(name, arguments, 0, dialect), DOUBLE)
+    signatures.check_count(name, arguments, 1, 1)
+    bound = coercion.cast_to(signatures.integer.taken(name, arguments, 0, dialect), coercion.DOUBLE)
     product = function.resolve("multiply", (typed_call("rand"), bound), Dialect.SPARK)
-    return Cast(INT.with_nullable(product.type.nullable), product)
+    return Cast(coercion.INT.with_nullable(product.type.nullable), product)
 
 
 for _name, _usage, _about, _kernel, _kind, _synonyms in (
-    ("rand", "rand() -> DOUBLE", "Give a random number from 0 to 1.", _numbers, DOUBLE,
+    ("rand", "rand() -> DOUBLE", "Give a random number from 0 to 1.", _numbers, coercion.DOUBLE,
      ("random",)),
     ("randn", "randn() -> DOUBLE", "Give a random number of the standard normal distribution.",
-     _numbers, DOUBLE, ()),
-    ("uuid", "uuid() -> STRING", "Give a random UUID.", _uuids, STRING, ()),
+     _numbers, coercion.DOUBLE, ()),
+    ("uuid", "uuid() -> STRING", "Give a random UUID.", _uuids, coercion.STRING, ()),
     ("monotonically_increasing_id", "monotonically_increasing_id() -> BIGINT",
-     "Number rows as they are computed, with gaps; each number once a process.", _ids, BIGINT, ()),
+     "Number rows as they are computed, with gaps; each number once a process.",
+     _ids, coercion.BIGINT, ()),
 ):  # fmt: skip
     MATHEMATICS.add(
         _name,
@@ -166,7 +149,7 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
         _about,
         _plain(_name),
         _kernel,
-        result(_kind, nullable=False),
+        signatures.result(_kind, nullable=False),
         synonyms=_synonyms,
         deterministic=False,
         fallible=False,
@@ -177,7 +160,7 @@ MATHEMATICS.add(
     "Give a random text of letters and digits.",
     _randstr,
     _randstr_kernel,
-    result(STRING, nullable=False),
+    signatures.result(coercion.STRING, nullable=False),
     dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
     fallible=False,

@@ -13,20 +13,8 @@ from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, any_nullable, cast_to
 from pkray.relational.functions.comparison import operator
 from pkray.relational.functions.function import Family, Value
-from pkray.relational.functions.numbers import decimals
+from pkray.relational.functions.numbers import decimals, operators
 from pkray.relational.functions.numbers.arithmetic import define_operator
-from pkray.relational.functions.numbers.operators import (
-    least_integer,
-    low_bits,
-    null_or_refused,
-    numbers,
-    of_decimals,
-    quotient_type,
-    refuse_zero,
-    rest_type,
-    result_type,
-    where_valid,
-)
 from pkray.relational.functions.values import all_scalars, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS
@@ -35,7 +23,7 @@ ARITHMETIC = Family("arithmetic")
 
 
 def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
-    refuse_zero(call, values, rows)
+    operators.refuse_zero(call, values, rows)
     if call.type.root != "DECIMAL":
         return pc.divide(values[0], values[1])
     return decimals.fit(call, values, _quotient(call, values, rows), rows)
@@ -44,31 +32,31 @@ def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
 def _divide_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.type.root != "DECIMAL":
         return pc.divide(values[0], values[1])
-    refuse_zero(call, values, rows)
-    return null_or_refused(call, values, _quotient(call, values, rows), rows)
+    operators.refuse_zero(call, values, rows)
+    return operators.null_or_refused(call, values, _quotient(call, values, rows), rows)
 
 
 def _quotient(call: Call, values: Sequence[Value], rows: int) -> Value:
-    left, right = where_valid(values)
+    left, right = operators.where_valid(values)
     scale = call.type.scale or 0
     problem = f"has more digits than {call.type}"
     return checked(call, (left, right), rows, lambda a, b: decimals.divide(a, b, scale), problem)
 
 
 def _divide_truncating(call: Call, values: Sequence[Value], rows: int) -> Value:
-    refuse_zero(call, values, rows)
-    left, right = where_valid(values)
+    operators.refuse_zero(call, values, rows)
+    left, right = operators.where_valid(values)
     if all_scalars(values) and not (left.is_valid and right.is_valid):
         return pa.scalar(None, call.type.arrow)
     quotient = pc.divide(left, right)
-    least = least_integer(call.type)
+    least = operators.least_integer(call.type)
     wrapped = pc.and_(pc.equal(left, least), pc.equal(right, pa.scalar(-1, right.type)))
     return pc.if_else(wrapped, least, quotient)
 
 
 def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
-    refuse_zero(call, values, rows)
-    left, right = where_valid(values)
+    operators.refuse_zero(call, values, rows)
+    left, right = operators.where_valid(values)
     problem = f"overflows {call.type.root}"
     if call.arguments[0].type.root == "DECIMAL":
         return checked(
@@ -82,20 +70,20 @@ def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _mod(call: Call, values: Sequence[Value], rows: int) -> Value:
-    refuse_zero(call, values, rows)
+    operators.refuse_zero(call, values, rows)
     return _rest(call, values, rows)
 
 
 def _mod_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.type.root not in FLOATS:
-        refuse_zero(call, values, rows)
+        operators.refuse_zero(call, values, rows)
     return _rest(call, values, rows)
 
 
 def _rest(call: Call, values: Sequence[Value], rows: int) -> Value:
     """Give the rest with the sign of what is divided."""
     if call.type.root == "DECIMAL":
-        left, right = where_valid(values)
+        left, right = operators.where_valid(values)
         return decimals.fit(call, values, decimals.quotient_and_rest(left, right)[1], rows)
     with np.errstate(all="ignore"):
         rest = np.fmod(numpy_of(values[0]), numpy_of(values[1]))
@@ -103,9 +91,9 @@ def _rest(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
-    refuse_zero(call, values, rows)
+    operators.refuse_zero(call, values, rows)
     if call.type.root == "DECIMAL":
-        rest = decimals.quotient_and_rest(*where_valid(values))[1]
+        rest = decimals.quotient_and_rest(*operators.where_valid(values))[1]
         wide = decimals.relabel(rest, pa.decimal256(75, rest.type.scale))
         other = values[1].cast(pa.decimal256(75, rest.type.scale))
         moved = pc.add(wide, other)
@@ -121,18 +109,18 @@ def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _resolve_divide(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    left, right = numbers("divide", arguments, dialect)
+    left, right = operators.numbers("divide", arguments, dialect)
     both_integers = left.type.root in INTEGERS
     if dialect is Dialect.FLINK and both_integers:
-        return Call(result_type((left, right), None), "divide_truncating", (left, right))
+        return Call(operators.result_type((left, right), None), "divide_truncating", (left, right))
     if left.type.root != "DECIMAL" and dialect is Dialect.SPARK:
         left, right = cast_to(left, DOUBLE), cast_to(right, DOUBLE)
     name = "divide" if dialect is Dialect.SPARK else "divide_wrapping"
-    return Call(result_type((left, right), quotient_type), name, (left, right))
+    return Call(operators.result_type((left, right), operators.quotient_type), name, (left, right))
 
 
 def _resolve_div(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    left, right = numbers("div", arguments, dialect)
+    left, right = operators.numbers("div", arguments, dialect)
     if left.type.root != "DECIMAL":
         left, right = cast_to(left, BIGINT), cast_to(right, BIGINT)
     return Call(BIGINT.with_nullable(any_nullable((left, right))), "div", (left, right))
@@ -147,7 +135,7 @@ ARITHMETIC.add(
     "Divide a number; integers give DOUBLE (in the flink dialect an integer).",
     _resolve_divide,
     _divide,
-    of_decimals("divide"),
+    operators.of_decimals("divide"),
     spark=operator("/"),
     synonyms=("/",),
 )
@@ -157,7 +145,7 @@ ARITHMETIC.add(
     "Divide numbers; decimals that are too large are NULL, a float divided by zero infinite.",
     None,
     _divide_wrapping,
-    of_decimals("divide"),
+    operators.of_decimals("divide"),
     spark=function.NO_SPARK,
 )
 ARITHMETIC.add(
@@ -166,8 +154,10 @@ ARITHMETIC.add(
     "Divide integers; the quotient is cut towards zero and wraps.",
     None,
     _divide_truncating,
-    lambda arguments: result_type(arguments, None),
-    spark=lambda call, arguments: low_bits(f"({arguments[0]} div {arguments[1]})", call.type),
+    lambda arguments: operators.result_type(arguments, None),
+    spark=lambda call, arguments: operators.low_bits(
+        f"({arguments[0]} div {arguments[1]})", call.type
+    ),
 )
 ARITHMETIC.add(
     "div",
@@ -187,5 +177,5 @@ ARITHMETIC.add(
 
 
 def _positive_rest(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    pair = numbers("pmod", arguments, dialect)
-    return Call(result_type(pair, rest_type), "pmod", pair)
+    pair = operators.numbers("pmod", arguments, dialect)
+    return Call(operators.result_type(pair, operators.rest_type), "pmod", pair)

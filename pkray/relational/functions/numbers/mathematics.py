@@ -12,18 +12,7 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import dense_ranks
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    BOOLEAN,
-    DOUBLE,
-    FLOATS,
-    NUMBERS,
-    any_nullable,
-    cast_to,
-    coerced,
-    has_order,
-    untyped_null,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.kernels import by_arrow, by_numpy
@@ -77,7 +66,7 @@ for _name, _what, _kernel in _OF_DOUBLES:
         _name,
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what} of a number.".replace(", of", " of"),
-        takes(_name, double, gives=DOUBLE),
+        takes(_name, double, gives=coercion.DOUBLE),
         _kernel,
         fallible=False,
     )
@@ -97,7 +86,7 @@ for _name, _what, _kernel, _synonyms in _LOGARITHMS:
         _name,
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what}; NULL where there is none.",
-        takes(_name, double, gives=DOUBLE, nullable=True),
+        takes(_name, double, gives=coercion.DOUBLE, nullable=True),
         _kernel,
         fallible=False,
     )
@@ -107,7 +96,7 @@ def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("log", arguments, 1, 2)
     name = "ln" if len(arguments) == 1 else "log"
     parameters = [double] * len(arguments)
-    return takes(name, *parameters, gives=DOUBLE, nullable=True)(arguments, dialect)
+    return takes(name, *parameters, gives=coercion.DOUBLE, nullable=True)(arguments, dialect)
 
 
 MATHEMATICS.add(
@@ -133,7 +122,7 @@ MATHEMATICS.add(
     "power",
     "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
     "Raise a number to a power.",
-    takes("power", double, double, gives=DOUBLE),
+    takes("power", double, double, gives=coercion.DOUBLE),
     by_numpy(_power),
     synonyms=("pow",),
     fallible=False,
@@ -142,7 +131,7 @@ MATHEMATICS.add(
     "atan2",
     "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
     "Give the angle of a point.",
-    takes("atan2", double, double, gives=DOUBLE),
+    takes("atan2", double, double, gives=coercion.DOUBLE),
     by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),  # as if -0.0 were 0.0
     fallible=False,
 )
@@ -150,7 +139,7 @@ MATHEMATICS.add(
     "hypot",
     "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
     "Give the length of the hypotenuse.",
-    takes("hypot", double, double, gives=DOUBLE),
+    takes("hypot", double, double, gives=coercion.DOUBLE),
     by_numpy(np.hypot),
     fallible=False,
 )
@@ -158,9 +147,13 @@ MATHEMATICS.add(
 
 def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve sign: a DOUBLE; in the flink dialect of the number's own type."""
-    value = takes("sign", double, gives=DOUBLE)(arguments, dialect)
+    value = takes("sign", double, gives=coercion.DOUBLE)(arguments, dialect)
     own = arguments[0].type
-    return cast_to(value, own) if dialect is Dialect.FLINK and own.root in NUMBERS else value
+    return (
+        coercion.cast_to(value, own)
+        if dialect is Dialect.FLINK and own.root in coercion.NUMBERS
+        else value
+    )
 
 
 MATHEMATICS.add(
@@ -177,7 +170,7 @@ MATHEMATICS.add(
 def _constant(name: str, value: float) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 0, 0)
-        return Literal(DOUBLE.with_nullable(False), value)
+        return Literal(coercion.DOUBLE.with_nullable(False), value)
 
     return resolve
 
@@ -204,20 +197,20 @@ MATHEMATICS.add(
 def _extreme(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, None)
-        values = coerced(arguments, dialect, f"arguments of {name}")
-        if not has_order(values[0].type):
+        values = coercion.coerced(arguments, dialect, f"arguments of {name}")
+        if not coercion.has_order(values[0].type):
             raise wrong_argument(name, 0, values[0], "values that have an order")
         nullable = all(each.type.nullable for each in values)
         found = Call(values[0].type.with_nullable(nullable), name, values)
-        if dialect is Dialect.SPARK or not any_nullable(values):
+        if dialect is Dialect.SPARK or not coercion.any_nullable(values):
             return found
         missing = tuple(
-            Call(BOOLEAN.with_nullable(False), "is_null", (each,))
+            Call(coercion.BOOLEAN.with_nullable(False), "is_null", (each,))
             for each in values
             if each.type.nullable
         )
         one = missing[0] if len(missing) == 1 else Call(missing[0].type, "or", missing)
-        return case_of([one], [untyped_null(), found], dialect)
+        return case_of([one], [coercion.untyped_null(), found], dialect)
 
     return resolve
 
@@ -233,11 +226,11 @@ def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
         plain = [value.cast(pa.timestamp(value.type.unit)) for value in values]
         return compute(*plain, skip_nulls=True).cast(call.type.arrow)
     result = compute(*values, skip_nulls=True)
-    if call.type.root in FLOATS:
+    if call.type.root in coercion.FLOATS:
         for value in reversed(values):  # of 0.0 and -0.0 the first
             is_same = pc.fill_null(pc.equal(value, result), False)
             result = pc.if_else(is_same, value, result)
-    if call.type.root in FLOATS and call.function == "greatest":
+    if call.type.root in coercion.FLOATS and call.function == "greatest":
         for value in values:
             is_nan = pc.fill_null(pc.is_nan(value), False)
             result = pc.if_else(is_nan, pa.scalar(math.nan, result.type), result)
@@ -284,7 +277,7 @@ MATHEMATICS.add(
     "width_bucket",
     "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
     "Number the bucket, of equal ones between two bounds, that a value falls into.",
-    takes("width_bucket", double, double, double, bigint, gives=BIGINT, nullable=True),
+    takes("width_bucket", double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
     _width_bucket,
     fallible=False,
 )

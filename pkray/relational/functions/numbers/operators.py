@@ -11,19 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    DOUBLE,
-    FLOATS,
-    INT,
-    NUMBERS,
-    any_nullable,
-    arithmetic_decimal,
-    as_decimal,
-    cast_to,
-    is_untyped_null,
-    wider,
-)
+from pkray.relational.functions import coercion, function
 from pkray.relational.functions.function import Resolver, SparkText, Value
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.signatures import check_count, wrong_argument
@@ -37,23 +25,23 @@ _TIMES = ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ")
 
 def _sum_type(p1: int, s1: int, p2: int, s2: int) -> DataType:
     scale = max(s1, s2)
-    return arithmetic_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
+    return coercion.arithmetic_decimal(max(p1 - s1, p2 - s2) + scale + 1, scale)
 
 
 def _product_type(p1: int, s1: int, p2: int, s2: int) -> DataType:
-    return arithmetic_decimal(p1 + p2 + 1, s1 + s2)
+    return coercion.arithmetic_decimal(p1 + p2 + 1, s1 + s2)
 
 
 def quotient_type(p1: int, s1: int, p2: int, s2: int) -> DataType:
     """Give the type of a quotient of decimals, from their digits and scales."""
     scale = max(6, s1 + p2 + 1)
-    return arithmetic_decimal(p1 - s1 + s2 + scale, scale)
+    return coercion.arithmetic_decimal(p1 - s1 + s2 + scale, scale)
 
 
 def rest_type(p1: int, s1: int, p2: int, s2: int) -> DataType:
     """Give the type of the rest of a division of decimals, from their digits and scales."""
     scale = max(s1, s2)
-    return arithmetic_decimal(min(p1 - s1, p2 - s2) + scale, scale)
+    return coercion.arithmetic_decimal(min(p1 - s1, p2 - s2) + scale, scale)
 
 
 _DECIMALS: dict[str, DecimalRule] = {
@@ -70,7 +58,7 @@ WRAPPING = "_wrapping"
 def result_type(arguments: tuple[Expression, ...], rule: DecimalRule | None) -> DataType:
     """Give the type of an operator's result from the types of its two numbers."""
     left, right = arguments[0].type, arguments[1].type
-    nullable = any_nullable(arguments)
+    nullable = coercion.any_nullable(arguments)
     if rule is None or left.root != "DECIMAL" or right.root != "DECIMAL":
         return left.with_nullable(nullable)
     given = rule(left.precision or 0, left.scale or 0, right.precision or 0, right.scale or 0)
@@ -87,22 +75,27 @@ def numbers(
     """
     check_count(name, arguments, 2, 2)
     left, right = arguments
-    if is_untyped_null(left):
-        left = cast_to(left, INT if is_untyped_null(right) else right.type)
-    if is_untyped_null(right):
-        right = cast_to(right, left.type)
+    if coercion.is_untyped_null(left):
+        left = coercion.cast_to(
+            left, coercion.INT if coercion.is_untyped_null(right) else right.type
+        )
+    if coercion.is_untyped_null(right):
+        right = coercion.cast_to(right, left.type)
     for position, each in enumerate((left, right)):
-        if each.type.root not in (*NUMBERS, *STRINGS):
+        if each.type.root not in (*coercion.NUMBERS, *STRINGS):
             raise wrong_argument(name, position, each, "numbers")
     if left.type.root in STRINGS and right.type.root in STRINGS:
-        left, right = cast_to(left, DOUBLE), cast_to(right, DOUBLE)
+        left, right = (
+            coercion.cast_to(left, coercion.DOUBLE),
+            coercion.cast_to(right, coercion.DOUBLE),
+        )
     if "DECIMAL" in (left.type.root, right.type.root):
-        digits = as_decimal(left, dialect), as_decimal(right, dialect)
+        digits = coercion.as_decimal(left, dialect), coercion.as_decimal(right, dialect)
         if digits[0] and digits[1]:
-            return cast_to(left, digits[0]), cast_to(right, digits[1])
-    common = wider(left.type, right.type, dialect)
+            return coercion.cast_to(left, digits[0]), coercion.cast_to(right, digits[1])
+    common = coercion.wider(left.type, right.type, dialect)
     assert common is not None
-    return cast_to(left, common), cast_to(right, common)
+    return coercion.cast_to(left, common), coercion.cast_to(right, common)
 
 
 def operates(name: str) -> Resolver:
@@ -197,7 +190,7 @@ def spark_wrapping(symbol: str) -> SparkText:
 
     def write(call: Call, arguments: Sequence[str]) -> str:
         left, right = arguments
-        if call.type.root in FLOATS and symbol in _TRY:
+        if call.type.root in coercion.FLOATS and symbol in _TRY:
             return f"({left} {symbol} {right})"
         if call.type.root == "DECIMAL" and symbol in _TRY and call.type.nullable:
             return f"{_TRY[symbol]}({left}, {right})"

@@ -11,16 +11,9 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BYTES, STRING, is_null_literal
 from pkray.relational.functions.function import Family, Kernel, Resolver, Value
-from pkray.relational.functions.signatures import (
-    Parameter,
-    binary,
-    check_count,
-    constant,
-    text,
-    text_literal,
-)
 from pkray.relational.functions.text.encodings import from_base64, from_hex
 from pkray.relational.functions.text.slices import bytes_of, code_points, is_ascii, spelled
 from pkray.relational.functions.values import as_array, by_distinct
@@ -40,15 +33,15 @@ _BIG_ENDS, _LITTLE_ENDS = b"\xfe\xff", b"\xff\xfe"
 """What begins text in UTF-16 and says in which order bytes are."""
 
 
-def _in_charset(name: str, parameter: Parameter, gives: DataType) -> Resolver:
+def _in_charset(name: str, parameter: signatures.Parameter, gives: DataType) -> Resolver:
     said = name.removesuffix("_text")
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(said, arguments, 2, 2)
+        signatures.check_count(said, arguments, 2, 2)
         value = parameter.taken(said, arguments, 0, dialect)
         if is_null_literal(arguments[1]):
             return Literal(gives, None)
-        charset = constant(said, arguments[1], "the charset")
+        charset = signatures.constant(said, arguments[1], "the charset")
         known = _CHARSETS.get(str(charset).upper())
         if known is None:
             raise QueryError(
@@ -56,7 +49,7 @@ def _in_charset(name: str, parameter: Parameter, gives: DataType) -> Resolver:
                 function=said,
             )
         kind = gives.with_nullable(value.type.nullable)
-        return Call(kind, name, (value, text_literal(known)))
+        return Call(kind, name, (value, signatures.text_literal(known)))
 
     return resolve
 
@@ -165,14 +158,14 @@ TEXT.add(
     "encode",
     "encode(text, charset) -> BYTES",
     "Give the bytes of text in a charset such as 'UTF-16LE'.",
-    _in_charset("encode", text, BYTES),
+    _in_charset("encode", signatures.text, BYTES),
     _by_array(_encoded),
 )
 TEXT.add(
     "decode_text",
     "",
     "Read bytes as text.",
-    _in_charset("decode_text", binary, STRING),
+    _in_charset("decode_text", signatures.binary, STRING),
     _by_array(_decoded),
     spark=lambda call, arguments: f"decode({', '.join(arguments)})",
 )
@@ -187,9 +180,11 @@ _BASE64 = rf"\A(?:{_FOUR}{{4}})*(?:{_FOUR}{{2}}(?:==)?|{_FOUR}{{3}}=?)?\z"
 
 def _reads_bytes(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 2)
-        value = text.taken(name, arguments, 0, dialect)
-        said = constant(name, arguments[1], "the format") if len(arguments) > 1 else "hex"
+        signatures.check_count(name, arguments, 1, 2)
+        value = signatures.text.taken(name, arguments, 0, dialect)
+        said = (
+            signatures.constant(name, arguments[1], "the format") if len(arguments) > 1 else "hex"
+        )
         form = None if said is None else _FORMATS.get(str(said).upper())
         trying = name == "try_to_binary"
         if form is None and said is not None and not trying:
@@ -197,7 +192,7 @@ def _reads_bytes(name: str) -> Resolver:
         if form is None:
             return Literal(BYTES, None)
         kind = BYTES.with_nullable(trying or value.type.nullable)
-        return Call(kind, name, (value, text_literal(form)))
+        return Call(kind, name, (value, signatures.text_literal(form)))
 
     return resolve
 

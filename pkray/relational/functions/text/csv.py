@@ -12,19 +12,12 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
+from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import INT, STRING, cast_to
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Value, never
 from pkray.relational.functions.json.functions import read_schema
 from pkray.relational.functions.json.schemas import NOTHING, integer_shape, type_of_shape
-from pkray.relational.functions.signatures import (
-    check_count,
-    constant_text,
-    text,
-    text_literal,
-    wrong_argument,
-)
 from pkray.relational.functions.values import as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
@@ -62,12 +55,12 @@ def _options(name: str, arguments: Sequence[Expression]) -> Options:
             f"the options of {name} are a map of constants, as map('sep', '|')", function=name
         )
     for key, item in zip(parts[::2], parts[1::2], strict=True):
-        option = constant_text(name, key, "an option")
+        option = signatures.constant_text(name, key, "an option")
         option = "sep" if option == "delimiter" else option
         if option not in _OPTIONS:
             known = ", ".join(_OPTIONS)
             raise QueryError(f"{name} has no option {option!r}; it has {known}", function=name)
-        found[option] = constant_text(name, item, f"the option {option}")
+        found[option] = signatures.constant_text(name, item, f"the option {option}")
     sep = found.get("sep", ",")
     if len(sep) != 1 or sep in '"\\\n\r':
         raise QueryError(f"the option sep of {name} is one character, not {sep!r}", function=name)
@@ -127,7 +120,9 @@ def _read(value: Expression, kind: DataType, options: Options, dialect: Dialect)
     pattern = options.date if kind.root == "DATE" else None
     pattern = options.timestamp if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ") else pattern
     if pattern is not None:
-        moment = function.resolve("try_to_timestamp", (value, text_literal(pattern)), dialect)
+        moment = function.resolve(
+            "try_to_timestamp", (value, signatures.text_literal(pattern)), dialect
+        )
         return Cast(kind, moment, "null")
     if kind.root == "STRING":
         return value
@@ -140,15 +135,15 @@ def _read(value: Expression, kind: DataType, options: Options, dialect: Dialect)
     shape = r"^[+-]?[0-9]+\z" if kind.root in INTEGERS else like.get(kind.root)
     if shape is None:
         return read
-    fits = function.resolve("rlike", (value, text_literal(shape)), Dialect.SPARK)
+    fits = function.resolve("rlike", (value, signatures.text_literal(shape)), Dialect.SPARK)
     return case_of([fits], [read, Literal(kind, None)], dialect)
 
 
 def _from_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "from_csv"
-    check_count(name, arguments, 2, 3)
-    value = text.taken(name, arguments, 0, dialect)
-    kind = read_schema(constant_text(name, arguments[1], "the schema"), dialect)
+    signatures.check_count(name, arguments, 2, 3)
+    value = signatures.text.taken(name, arguments, 0, dialect)
+    kind = read_schema(signatures.constant_text(name, arguments[1], "the schema"), dialect)
     if kind.root != "ROW":
         raise QueryError(f"the schema of {name} is fields, as 'a INT, b STRING'", function=name)
     options = _options(name, arguments[2:])
@@ -158,8 +153,8 @@ def _from_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
         "csv_fields",
         (
             value,
-            text_literal(options.sep),
-            text_literal(options.null_value),
+            signatures.text_literal(options.sep),
+            signatures.text_literal(options.null_value),
             Literal(INT.with_nullable(False), len(fields)),
         ),
     )
@@ -167,7 +162,7 @@ def _from_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     for place, each in enumerate(fields):
         at = Literal(INT.with_nullable(False), place)
         field = function.resolve("get", (parts, at), Dialect.SPARK)
-        pairs += [text_literal(each.name), _read(field, each.type, options, dialect)]
+        pairs += [signatures.text_literal(each.name), _read(field, each.type, options, dialect)]
     row = function.resolve("named_struct", tuple(pairs), dialect)
     if not value.type.nullable:
         return row
@@ -215,7 +210,7 @@ _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSS"
 def _field_text(value: Expression, options: Options, dialect: Dialect) -> Expression:
     root = value.type.root
     if root in ("BYTES", "BINARY", "VARBINARY"):
-        raise wrong_argument("to_csv", 0, value, "no BYTES; write them with base64")
+        raise signatures.wrong_argument("to_csv", 0, value, "no BYTES; write them with base64")
     patterns = {
         "DATE": options.date,
         "TIMESTAMP": options.timestamp or _MOMENT,
@@ -224,24 +219,24 @@ def _field_text(value: Expression, options: Options, dialect: Dialect) -> Expres
     pattern = patterns.get(root)
     if pattern is None:
         return cast_to(value, STRING)
-    return function.resolve("date_format", (value, text_literal(pattern)), dialect)
+    return function.resolve("date_format", (value, signatures.text_literal(pattern)), dialect)
 
 
 def _to_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "to_csv"
-    check_count(name, arguments, 1, 2)
+    signatures.check_count(name, arguments, 1, 2)
     value = arguments[0]
     if value.type.root != "ROW":
-        raise wrong_argument(name, 0, value, "a ROW")
+        raise signatures.wrong_argument(name, 0, value, "a ROW")
     options = _options(name, arguments[1:])
-    null = text_literal(options.null_value)
+    null = signatures.text_literal(options.null_value)
     parts: list[Expression] = []
     for place, each in enumerate(value.type.fields or ()):
-        field = function.resolve("field", (value, text_literal(each.name)), dialect)
+        field = function.resolve("field", (value, signatures.text_literal(each.name)), dialect)
         said = _field_text(field, options, dialect)
         first = Literal(DataType("BOOLEAN", nullable=False), place == 0)
-        written = (said, text_literal(options.sep), null, first)
-        parts += [text_literal(options.sep)] * (place > 0)
+        written = (said, signatures.text_literal(options.sep), null, first)
+        parts += [signatures.text_literal(options.sep)] * (place > 0)
         parts.append(Call(STRING.with_nullable(False), "csv_field", written))
     line = function.resolve("concat", tuple(parts), dialect)
     missing = function.resolve("is_null", (value,), dialect)
@@ -276,14 +271,14 @@ def _kind(field: str) -> Any:
 
 def _schema_of_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "schema_of_csv"
-    check_count(name, arguments, 1, 2)
-    line = constant_text(name, arguments[0], "the example")
+    signatures.check_count(name, arguments, 1, 2)
+    line = signatures.constant_text(name, arguments[0], "the example")
     options = _options(name, arguments[1:])
     if not line.strip():
         raise QueryError(f"the example of {name} is empty; write one as '1,abc'", function=name)
     kinds = [_kind(each) for each in fields_of(line, options.sep)]
     fields = (f"_c{place}: {type_of_shape(each)}" for place, each in enumerate(kinds))
-    return text_literal(f"STRUCT<{', '.join(fields)}>")
+    return signatures.text_literal(f"STRUCT<{', '.join(fields)}>")
 
 
 TEXT.add(

@@ -11,15 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
-from pkray.relational.functions.coercion import (
-    DOUBLE,
-    INT,
-    STRING,
-    as_decimal,
-    cast_to,
-    is_untyped_null,
-)
+from pkray.relational.functions import coercion, function
 from pkray.relational.functions.function import Family, Resolver, Value, never
 from pkray.relational.functions.signatures import check_count, text, text_literal, wrong_argument
 from pkray.relational.functions.text.java_formats import Specifier, pieces, specifier_of
@@ -51,12 +43,14 @@ def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
 
 def _formatted(specifier: Specifier, value: Expression) -> Expression:
     """Call what writes one value; NULL of no type may stand for a number."""
-    if specifier.kind not in "sb" and is_untyped_null(value):
-        value = cast_to(value, INT if specifier.kind in "dxoc" else DOUBLE)
+    if specifier.kind not in "sb" and coercion.is_untyped_null(value):
+        value = coercion.cast_to(
+            value, coercion.INT if specifier.kind in "dxoc" else coercion.DOUBLE
+        )
     specifier.check(value.type.with_nullable(True))
     if specifier.kind == "s":
-        value = cast_to(value, STRING)
-    kind = STRING.with_nullable(False)
+        value = coercion.cast_to(value, coercion.STRING)
+    kind = coercion.STRING.with_nullable(False)
     return Call(kind, "format_value", (value, text_literal(specifier.text)))
 
 
@@ -92,7 +86,7 @@ TEXT.add(
     "Write a value by one specifier of a format.",
     None,
     _written,
-    lambda arguments: STRING.with_nullable(False),
+    lambda arguments: coercion.STRING.with_nullable(False),
     _spark_written,
 )
 
@@ -227,13 +221,13 @@ def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         return function.resolve("date_format", arguments, dialect)
     if value.type.root in _AS_DECIMALS:
         precision, scale = _AS_DECIMALS[value.type.root]
-        value = cast_to(value, DataType("DECIMAL", precision=precision, scale=scale))
-    digits = as_decimal(value, Dialect.FLINK)
+        value = coercion.cast_to(value, DataType("DECIMAL", precision=precision, scale=scale))
+    digits = coercion.as_decimal(value, Dialect.FLINK)
     if digits is None:
         raise wrong_argument("to_char", 0, value, "a number or a time")
     NumberFormat(form.value, "to_char")
-    number = cast_to(value, digits)
-    return Call(STRING.with_nullable(number.type.nullable), "to_char", (number, form))
+    number = coercion.cast_to(value, digits)
+    return Call(coercion.STRING.with_nullable(number.type.nullable), "to_char", (number, form))
 
 
 def _char(call: Call, values: Sequence[Value], rows: int) -> Value:

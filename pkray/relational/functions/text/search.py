@@ -19,14 +19,7 @@ from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, u
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Resolver, Value, never, typed_call
 from pkray.relational.functions.signatures import binary, check_count, integer, takes, text
-from pkray.relational.functions.text.slices import (
-    characters_before,
-    code_points,
-    lengths_of,
-    per_constants,
-    sliced,
-    spelled,
-)
+from pkray.relational.functions.text import slices
 from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -46,12 +39,12 @@ def _found(texts: Value, wanted: Value, rows: int) -> Value:
         if not sought:
             return pc.if_else(array.is_valid(), pa.scalar(1, pa.int32()), _NO_INT)
         at = pc.find_substring(array, sought)
-        before = characters_before(array, at) + 1
+        before = slices.characters_before(array, at) + 1
         numbers = np.where(at.fill_null(-1).to_numpy() < 0, 0, before)
         return from_numpy(numbers, [array], pa.int32(), count)
 
     size = 1 if isinstance(texts, pa.Scalar) and isinstance(wanted, pa.Scalar) else rows
-    return per_constants([texts, wanted], [1], locate, pa.int32(), size)
+    return slices.per_constants([texts, wanted], [1], locate, pa.int32(), size)
 
 
 _NO_INT = constants.null(pa.int32())
@@ -63,11 +56,11 @@ def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:
         return _found(value, wanted, rows)
     start = pc.fill_null(values[2], 0)
     begin = pc.subtract(start, pa.scalar(1, pa.int32())).cast(pa.int64())
-    rest = sliced(value, begin, _FAR, rows)
+    rest = slices.sliced(value, begin, _FAR, rows)
     at = as_array(_found(rest, wanted, rows), rows)
     none, first = pa.scalar(0, pa.int32()), pa.scalar(1, pa.int32())
     moved = pc.if_else(pc.greater(at, none), pc.add(at, begin.cast(pa.int32())), at)
-    moved = pc.if_else(pc.equal(lengths_of(wanted), none), first, moved)
+    moved = pc.if_else(pc.equal(slices.lengths_of(wanted), none), first, moved)
     moved = pc.if_else(pc.less(start, first), none, moved)
     moved = pc.if_else(pc.is_null(at), at, moved)
     return pc.if_else(pc.is_null(values[2]), none, moved)
@@ -102,12 +95,14 @@ def _has(call: Call, values: Sequence[Value], rows: int) -> Value:
         return _CONSTANT[call.function](value, part.as_py())
     if call.function == "contains":
         return pc.greater(_found(value, part, rows), 0)
-    array, size = as_array(value, rows), lengths_of(part).cast(pa.int64())
+    array, size = as_array(value, rows), slices.lengths_of(part).cast(pa.int64())
     zero = pa.scalar(0, pa.int64())
     if call.function == "startswith":
-        return pc.equal(sliced(array, pc.if_else(pc.is_valid(size), zero, size), size, rows), part)
-    begin = pc.subtract(lengths_of(array).cast(pa.int64()), size)
-    end = sliced(array, begin, pc.if_else(pc.is_valid(size), _FAR, size), rows)
+        return pc.equal(
+            slices.sliced(array, pc.if_else(pc.is_valid(size), zero, size), size, rows), part
+        )
+    begin = pc.subtract(slices.lengths_of(array).cast(pa.int64()), size)
+    end = slices.sliced(array, begin, pc.if_else(pc.is_valid(size), _FAR, size), rows)
     return pc.and_(pc.equal(end, part), pc.greater_equal(begin, zero))
 
 
@@ -148,7 +143,7 @@ def _replace(call: Call, values: Sequence[Value], rows: int) -> Value:
         new = some[2].as_py() if len(some) > 2 else ""
         return pc.replace_substring(some[0], sought, new) if sought else some[0]
 
-    return per_constants(values, range(1, len(values)), replace, pa.string(), rows)
+    return slices.per_constants(values, range(1, len(values)), replace, pa.string(), rows)
 
 
 text_function(
@@ -168,12 +163,12 @@ def _translate(call: Call, values: Sequence[Value], rows: int) -> Value:
         targets = [new[old.index(each) :][:1] for each in letters]
         codes = [ord(each) if each else -1 for each in targets]
         known = np.array([ord(each) for each in letters])
-        points, starts = code_points(array)
+        points, starts = slices.code_points(array)
         at = np.minimum(np.searchsorted(known, points), len(known) - 1)
         points = np.where(known[at] == points, np.array(codes)[at], points)
-        return spelled(points, (points >= 0).astype(np.int64), starts, array)
+        return slices.spelled(points, (points >= 0).astype(np.int64), starts, array)
 
-    return per_constants(values, [1, 2], translate, pa.string(), rows)
+    return slices.per_constants(values, [1, 2], translate, pa.string(), rows)
 
 
 text_function(
@@ -210,7 +205,7 @@ def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
         missing = pc.or_(array.is_null(), as_array(some[2], count).is_null())
         return pc.if_else(missing, pa.scalar(None, pa.string()), pc.fill_null(taken, ""))
 
-    found = per_constants(values, [1], split, pa.string(), size)
+    found = slices.per_constants(values, [1], split, pa.string(), size)
     return found if isinstance(found, pa.Scalar) or size == rows else found[0]
 
 
@@ -240,7 +235,7 @@ def _substring_index(call: Call, values: Sequence[Value], rows: int) -> Value:
         )
         return pc.binary_join(lists, delimiter)
 
-    return per_constants(values, [1, 2], cut, pa.string(), rows)
+    return slices.per_constants(values, [1, 2], cut, pa.string(), rows)
 
 
 text_function(

@@ -9,20 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
+from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, DOUBLE, INT, cast_to
 from pkray.relational.functions.function import Resolver, Value, typed_call
-from pkray.relational.functions.signatures import (
-    anything,
-    bigint,
-    check_count,
-    integer,
-    result,
-    takes,
-    text,
-    text_literal,
-)
-from pkray.relational.functions.time import calendar, time_patterns
+from pkray.relational.functions.time import calendar, kernels, time_patterns
 from pkray.relational.functions.time.arguments import (
     SPARK,
     TIME,
@@ -33,30 +23,25 @@ from pkray.relational.functions.time.arguments import (
     unit_of,
 )
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, SECONDS, Times, times_of
-from pkray.relational.functions.time.kernels import (
-    built,
-    computed,
-    numbers_of,
-    refuse_known,
-    to_days,
-)
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 
 def _plus_interval(call: Call, values: Sequence[Value], rows: int) -> Value:
-    times = numbers_of(values[0], rows)
+    times = kernels.numbers_of(values[0], rows)
     assert isinstance(times, Times)
     months, micros = (_interval_part(value, rows) for value in values[1:])
     if np.any(months):
         days = calendar.plus_months(times.days, months)
         beyond = np.abs(days) >= (2**31 if times.per_day == 1 else 2**62 // times.per_day)
-        refuse_known(call, values, beyond, f"overflows {call.type.root}", rows)
+        kernels.refuse_known(call, values, beyond, f"overflows {call.type.root}", rows)
         times = times.on(np.where(beyond, 0, days))
     day = SECONDS * 10**6
     if times.per_day == 1:
         wrong = np.broadcast_to(micros % day != 0, (rows,))
-        refuse_known(call, values, wrong, "adds hours to a date: cast it to a timestamp", rows)
+        kernels.refuse_known(
+            call, values, wrong, "adds hours to a date: cast it to a timestamp", rows
+        )
     if times.per_day >= day:
         added = micros * (times.per_day // day)
     else:
@@ -64,8 +49,8 @@ def _plus_interval(call: Call, values: Sequence[Value], rows: int) -> Value:
     ticks = times.ticks + added
     bound = 2**31 if times.per_day == 1 else 2**62
     wrong = (np.abs(ticks) >= bound) | (np.abs(added) >= bound)
-    refuse_known(call, values, wrong, f"overflows {call.type.root}", rows)
-    return built(ticks, call.type, values, rows)
+    kernels.refuse_known(call, values, wrong, f"overflows {call.type.root}", rows)
+    return kernels.built(ticks, call.type, values, rows)
 
 
 def _interval_part(value: Value, rows: int) -> np.ndarray:
@@ -99,7 +84,7 @@ def _is_zero(expression: Expression) -> bool:
 def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve timestampadd(unit, count, time)."""
     name = "timestampadd"
-    check_count(name, arguments, 3, 3)
+    signatures.check_count(name, arguments, 3, 3)
     unit = unit_of(name, arguments[0])
     value = time_or_date.taken(name, arguments, 2, dialect)
     if value.type.root == "DATE" and (
@@ -107,7 +92,7 @@ def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     ):
         value = timestamp.taken(name, arguments, 2, dialect)
     size = Literal(BIGINT.with_nullable(False), MONTHS.get(unit) or MICROS[unit])
-    count = bigint.taken(name, arguments, 1, dialect)
+    count = signatures.bigint.taken(name, arguments, 1, dialect)
     if isinstance(count, Literal) and count.value is not None:
         product: Expression = Literal(size.type, count.value * size.value)
     else:
@@ -125,19 +110,19 @@ def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
 
 
 def _date_sub(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("date_sub", arguments, 2, 2)
+    signatures.check_count("date_sub", arguments, 2, 2)
     return typed_call(
         "date_sub",
         date.taken("date_sub", arguments, 0, dialect),
-        integer.taken("date_sub", arguments, 1, dialect),
+        signatures.integer.taken("date_sub", arguments, 1, dialect),
     )
 
 
 def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
     name = "timestampdiff"
-    check_count(name, arguments, 3, 3)
-    unit = text_literal(unit_of(name, arguments[0]))
+    signatures.check_count(name, arguments, 3, 3)
+    unit = signatures.text_literal(unit_of(name, arguments[0]))
     call = typed_call(
         name,
         unit,
@@ -155,7 +140,7 @@ def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
         numbers = _towards_zero(months, MONTHS[unit])
     else:
         numbers = _towards_zero(end.micros() - start.micros(), MICROS[unit])
-    return built(numbers, call.type, values, rows)
+    return kernels.built(numbers, call.type, values, rows)
 
 
 def _towards_zero(numbers: np.ndarray, size: int) -> np.ndarray:
@@ -174,7 +159,7 @@ def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     if len(values) < 3 or not (isinstance(values[2], pa.Scalar) and values[2].as_py() is False):
         exact = np.floor(exact * 1e8 + 0.5) / 1e8
     numbers = np.where((one == other) | last, months.astype(float), exact)
-    return built(numbers, call.type, values, rows)
+    return kernels.built(numbers, call.type, values, rows)
 
 
 _WEEKDAYS = {
@@ -191,7 +176,7 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     refuse(call, values, unknown, "is of no day of the week: write 'Mon' or 'Monday'", rows)
     day = np.array(list(_WEEKDAYS.values()))[np.asarray(wanted.fill_null(0))]
     days = times_of(as_array(values[0], rows)).days
-    return built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
+    return kernels.built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
 
 
 TIME.add(
@@ -207,9 +192,9 @@ TIME.add(
     "date_add",
     "date_add(DATE, days INT) -> DATE",
     "Add days.",
-    _dates_or_units(takes("date_add", date, integer), _add_units),
-    to_days(lambda start, count: start.days + count),
-    result(DATE),
+    _dates_or_units(signatures.takes("date_add", date, signatures.integer), _add_units),
+    kernels.to_days(lambda start, count: start.days + count),
+    signatures.result(DATE),
     synonyms=("dateadd",),
 )
 TIME.add(
@@ -217,16 +202,16 @@ TIME.add(
     "date_sub(DATE, days INT) -> DATE",
     "Take days away.",
     _date_sub,
-    to_days(lambda start, count: start.days - count),
-    result(DATE),
+    kernels.to_days(lambda start, count: start.days - count),
+    signatures.result(DATE),
 )
 TIME.add(
     "datediff",
     "datediff(end DATE, start DATE) -> INT",
     "Count days.",
-    _dates_or_units(takes("datediff", date, date), _units_between),
-    computed(lambda end, start: end.days - start.days),
-    result(INT),
+    _dates_or_units(signatures.takes("datediff", date, date), _units_between),
+    kernels.computed(lambda end, start: end.days - start.days),
+    signatures.result(INT),
     synonyms=("date_diff",),
     fallible=False,
 )
@@ -234,35 +219,35 @@ TIME.add(
     "add_months",
     "add_months(DATE, months INT) -> DATE",
     "Add months; a day that the month has not becomes its last.",
-    takes("add_months", date, integer),
-    to_days(lambda start, months: calendar.plus_months(start.days, months)),
-    result(DATE),
+    signatures.takes("add_months", date, signatures.integer),
+    kernels.to_days(lambda start, months: calendar.plus_months(start.days, months)),
+    signatures.result(DATE),
 )
 TIME.add(
     "months_between",
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
     "Count months, of 31 days where the days of the month differ.",
-    takes("months_between", timestamp, timestamp, anything, least=2),
+    signatures.takes("months_between", timestamp, timestamp, signatures.anything, least=2),
     _months_between,
-    result(DOUBLE),
+    signatures.result(DOUBLE),
     fallible=False,
 )
 TIME.add(
     "last_day",
     "last_day(DATE) -> DATE",
     "Give the last day of the month.",
-    takes("last_day", date),
-    computed(lambda start: calendar.last_of_month(start.days)),
-    result(DATE),
+    signatures.takes("last_day", date),
+    kernels.computed(lambda start: calendar.last_of_month(start.days)),
+    signatures.result(DATE),
     fallible=False,
 )
 TIME.add(
     "next_day",
     "next_day(DATE, weekday STRING) -> DATE",
     "Give the first such day of the week that is later.",
-    takes("next_day", date, text),
+    signatures.takes("next_day", date, signatures.text),
     _next_day,
-    result(DATE),
+    signatures.result(DATE),
 )
 TIME.add(
     "timestampdiff",
@@ -270,7 +255,7 @@ TIME.add(
     "Count whole units, towards zero.",
     _units_between,
     _timestampdiff,
-    result(BIGINT),
+    signatures.result(BIGINT),
     lambda call, arguments: (
         f"timestampdiff({arguments[0].strip(chr(39)).upper()}, {arguments[1]}, {arguments[2]})"
     ),

@@ -9,27 +9,10 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import coercion, signatures
 from pkray.relational.functions.casts.casting import cast
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    NUMBERS,
-    any_nullable,
-    cast_to,
-    is_null_literal,
-)
 from pkray.relational.functions.function import Resolver, Value, typed_call
 from pkray.relational.functions.numbers.exact_sums import decimal_words
-from pkray.relational.functions.signatures import (
-    bigint,
-    check_count,
-    constant_text,
-    integer,
-    parameter,
-    result,
-    takes,
-    text,
-    text_literal,
-)
 from pkray.relational.functions.time.arguments import LTZ, NTZ, TIME, constant_pattern, date
 from pkray.relational.functions.time.calendar import MICROS, SECONDS, times_of
 from pkray.relational.functions.time.kernels import built, numbers_of, refuse_known
@@ -44,18 +27,18 @@ _SECONDS = DataType("DECIMAL", precision=16, scale=6)
 _UNITS = ("hour", "minute", "second", "millisecond", "microsecond")
 
 
-@parameter("a TIME")
+@signatures.parameter("a TIME")
 def time_of_day(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a TIME; text is read."""
     taken = argument.type.root in ("TIME", *STRINGS)
-    return cast_to(argument, CLOCK) if taken else None
+    return coercion.cast_to(argument, CLOCK) if taken else None
 
 
-@parameter("a number")
+@signatures.parameter("a number")
 def seconds(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take seconds with six fraction digits; text is read."""
-    taken = argument.type.root in (*NUMBERS, *STRINGS)
-    return cast_to(argument, _SECONDS) if taken else None
+    taken = argument.type.root in (*coercion.NUMBERS, *STRINGS)
+    return coercion.cast_to(argument, _SECONDS) if taken else None
 
 
 def _micros(value: Value, rows: int) -> np.ndarray:
@@ -72,8 +55,10 @@ def _clock(micros: np.ndarray, call: Call, values: Sequence[Value], rows: int) -
 
 
 def _make_time(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("make_time", arguments, 3, 3)
-    hour, minute = (integer.taken("make_time", arguments, place, dialect) for place in range(2))
+    signatures.check_count("make_time", arguments, 3, 3)
+    hour, minute = (
+        signatures.integer.taken("make_time", arguments, place, dialect) for place in range(2)
+    )
     return typed_call("make_time", hour, minute, seconds.taken("make_time", arguments, 2, dialect))
 
 
@@ -93,13 +78,13 @@ def _read(name: str) -> Resolver:
     trying = name.startswith("try_")
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 2)
-        said = text.taken(name, arguments, 0, dialect)
-        if len(arguments) == 1 or is_null_literal(said):
+        signatures.check_count(name, arguments, 1, 2)
+        said = signatures.text.taken(name, arguments, 0, dialect)
+        if len(arguments) == 1 or coercion.is_null_literal(said):
             return cast(said, CLOCK, dialect, is_try=trying)
         pattern = constant_pattern(name, arguments, 1)
         reader = "try_parse_timestamp" if trying else "parse_timestamp"
-        return cast_to(typed_call(reader, said, pattern), CLOCK)
+        return coercion.cast_to(typed_call(reader, said, pattern), CLOCK)
 
     return resolve
 
@@ -117,7 +102,7 @@ def _to_number(call: Call, values: Sequence[Value], rows: int) -> Value:
     millis = times_of(as_array(values[0], rows)).ticks
     if call.function == "time_to_millis":
         return built(millis, call.type, values, rows)
-    micros = built(millis * 1000, BIGINT, values, rows)
+    micros = built(millis * 1000, coercion.BIGINT, values, rows)
     if call.function == "time_to_micros":
         return micros
     words = micros.cast(pa.decimal128(19, 0))  # the same digits with a scale of 6
@@ -125,17 +110,17 @@ def _to_number(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _unit(name: str, argument: Expression) -> Expression:
-    said = constant_text(name, argument, "the unit")
+    said = signatures.constant_text(name, argument, "the unit")
     if said.lower() not in _UNITS:
         raise QueryError(
             f"there is no unit {said!r} of a time of day: write {', '.join(_UNITS)}", function=name
         )
-    return text_literal(said.lower())
+    return signatures.text_literal(said.lower())
 
 
 def _with_unit(name: str, count: int) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1 + count, 1 + count)
+        signatures.check_count(name, arguments, 1 + count, 1 + count)
         unit = _unit(name, arguments[0])
         times = [time_of_day.taken(name, arguments, 1 + place, dialect) for place in range(count)]
         return typed_call(name, unit, *times)
@@ -163,15 +148,17 @@ def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 def with_time(name: str, kind: DataType, arguments: tuple[Expression, ...]) -> Expression:
     """Resolve make_timestamp(date [, time [, zone]])."""
-    check_count(name, arguments, 1 if kind is LTZ else 2, 3 if kind is LTZ else 2)
-    day = cast_to(date.taken(name, arguments, 0, Dialect.SPARK), NTZ)
+    signatures.check_count(name, arguments, 1 if kind is LTZ else 2, 3 if kind is LTZ else 2)
+    day = coercion.cast_to(date.taken(name, arguments, 0, Dialect.SPARK), NTZ)
     if len(arguments) == 1:
-        return cast_to(day, kind)
+        return coercion.cast_to(day, kind)
     clock = time_of_day.taken(name, arguments, 1, Dialect.SPARK)
     made = typed_call("date_and_time", day, clock)
     if len(arguments) == 3:
-        return typed_call("instant_at", made, text.taken(name, arguments, 2, Dialect.SPARK))
-    return cast_to(made, kind)
+        return typed_call(
+            "instant_at", made, signatures.text.taken(name, arguments, 2, Dialect.SPARK)
+        )
+    return coercion.cast_to(made, kind)
 
 
 def _date_and_time(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -185,7 +172,7 @@ TIME.add(
     "Make a time of day; what is none fails.",
     _make_time,
     _make_time_kernel,
-    result(CLOCK),
+    signatures.result(CLOCK),
 )
 TIME.add(
     "date_and_time",
@@ -193,7 +180,7 @@ TIME.add(
     "Put a date, as its midnight, and a time of day together.",
     None,
     _date_and_time,
-    lambda arguments: NTZ.with_nullable(any_nullable(arguments)),
+    lambda arguments: NTZ.with_nullable(coercion.any_nullable(arguments)),
     lambda call, arguments: f"make_timestamp_ntz(CAST({arguments[0]} AS DATE), {arguments[1]})",
     fallible=False,
 )
@@ -206,30 +193,30 @@ for _name, _about in (
     )
 for _name, _what, _taken in (
     ("time_from_seconds", "seconds", seconds),
-    ("time_from_millis", "milliseconds", bigint),
-    ("time_from_micros", "microseconds", bigint),
+    ("time_from_millis", "milliseconds", signatures.bigint),
+    ("time_from_micros", "microseconds", signatures.bigint),
 ):
     TIME.add(
         _name,
         f"{_name}(number) -> TIME(3)",
         f"Give the time of day so many {_what} after midnight.",
-        takes(_name, _taken),
+        signatures.takes(_name, _taken),
         _from_number,
-        result(CLOCK),
+        signatures.result(CLOCK),
         dialects=_SPARK,
     )
 for _name, _what, _kind in (
     ("time_to_seconds", "seconds", DataType("DECIMAL", precision=14, scale=6)),
-    ("time_to_millis", "milliseconds", BIGINT),
-    ("time_to_micros", "microseconds", BIGINT),
+    ("time_to_millis", "milliseconds", coercion.BIGINT),
+    ("time_to_micros", "microseconds", coercion.BIGINT),
 ):
     TIME.add(
         _name,
         f"{_name}(TIME) -> {_kind}",
         f"Count the {_what} since midnight.",
-        takes(_name, time_of_day),
+        signatures.takes(_name, time_of_day),
         _to_number,
-        result(_kind),
+        signatures.result(_kind),
         dialects=_SPARK,
         fallible=False,
     )
@@ -239,7 +226,7 @@ TIME.add(
     "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
     _with_unit("time_trunc", 1),
     _trunc,
-    result(CLOCK),
+    signatures.result(CLOCK),
     dialects=_SPARK,
     fallible=False,
 )
@@ -249,7 +236,7 @@ TIME.add(
     "Count whole units between times of day, towards zero.",
     _with_unit("time_diff", 2),
     _diff,
-    result(BIGINT),
+    signatures.result(coercion.BIGINT),
     dialects=_SPARK,
     fallible=False,
 )

@@ -9,16 +9,9 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, INT, cast_to
 from pkray.relational.functions.function import NO_SPARK, Resolver, SparkText, Value, typed_call
-from pkray.relational.functions.signatures import (
-    check_count,
-    constant_text,
-    integer,
-    result,
-    takes,
-    text,
-)
 from pkray.relational.functions.time import calendar
 from pkray.relational.functions.time.arguments import (
     LTZ,
@@ -73,7 +66,7 @@ def _field(name: str) -> Resolver:
     """Resolve ``year(x)``: INT in the spark dialect, BIGINT in flink."""
 
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
+        signatures.check_count(name, arguments, 1, 1)
         taken = any_clock if name in _CLOCKS else time_or_date
         call = typed_call(name, taken.taken(name, arguments, 0, dialect))
         return call if dialect is SPARK else cast_to(call, BIGINT)
@@ -82,8 +75,8 @@ def _field(name: str) -> Resolver:
 
 
 def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("extract", arguments, 2, 2)
-    said = constant_text("extract", arguments[0], "the field")
+    signatures.check_count("extract", arguments, 2, 2)
+    said = signatures.constant_text("extract", arguments[0], "the field")
     name = _EXTRACTED.get(said.strip().lower())
     if name is None:
         raise QueryError(
@@ -117,7 +110,7 @@ for _name, (_about, _compute, _synonym) in FIELDS.items():
         f"Give {_about}.",
         _field(_name),
         computed(_compute),
-        result(INT),
+        signatures.result(INT),
         synonyms=(_synonym,) if _synonym in ("dayofmonth", "week") else (),
         fallible=False,
     )
@@ -128,7 +121,7 @@ for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
         f"Give the {_name}.",
         None,
         computed(_compute),
-        result(_kind),
+        signatures.result(_kind),
         _formed(_form) if _form else NO_SPARK,
         fallible=False,
     )
@@ -138,7 +131,7 @@ TIME.add(
     "Give the second with its fraction.",
     None,
     _second_fraction,
-    result(SECOND_FRACTION),
+    signatures.result(SECOND_FRACTION),
     lambda call, arguments: f"extract(SECOND FROM {arguments[0]})",
     fallible=False,
 )
@@ -167,12 +160,14 @@ def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         if 0 < len(arguments) < 4:
             return with_time(name, wanted, arguments)
-        check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
-        whole = [integer.taken(name, arguments, place, dialect) for place in range(5)]
+        signatures.check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
+        whole = [signatures.integer.taken(name, arguments, place, dialect) for place in range(5)]
         made = "try_make_timestamp" if name.startswith("try_") else "make_timestamp"
         call = typed_call(made, *whole, seconds.taken(name, arguments, 5, dialect))
         if len(arguments) == 7:
-            return typed_call("instant_at", call, text.taken(name, arguments, 6, dialect))
+            return typed_call(
+                "instant_at", call, signatures.text.taken(name, arguments, 6, dialect)
+            )
         return cast_to(call, wanted)
 
     return resolve
@@ -203,9 +198,9 @@ TIME.add(
     "make_date",
     "make_date(year, month, day) -> DATE",
     "Make a date; what is none fails.",
-    takes("make_date", integer, integer, integer),
+    signatures.takes("make_date", signatures.integer, signatures.integer, signatures.integer),
     _make_date,
-    result(DATE),
+    signatures.result(DATE),
 )
 TIME.add(
     "make_timestamp",
@@ -213,7 +208,7 @@ TIME.add(
     "Make a timestamp, in UTC or in a zone; what is none fails.",
     _make_timestamp_arguments(LTZ, "make_timestamp"),
     _make_timestamp,
-    result(LTZ),
+    signatures.result(LTZ),
     synonyms=("make_timestamp_ltz",),
 )
 TIME.alias(
@@ -229,7 +224,7 @@ TIME.add(
     "Make a timestamp, in UTC or in a zone; NULL for what is none.",
     _make_timestamp_arguments(LTZ, "try_make_timestamp"),
     _make_timestamp,
-    result(LTZ, nullable=True),
+    signatures.result(LTZ, nullable=True),
     synonyms=("try_make_timestamp_ltz",),
 )
 TIME.alias(

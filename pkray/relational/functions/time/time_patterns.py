@@ -16,17 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import QueryError
-from pkray.relational.functions.time.calendar import (
-    SECONDS,
-    Times,
-    day_number,
-    day_of_month,
-    day_of_year,
-    is_day,
-    months_of,
-    weekday,
-    year_of,
-)
+from pkray.relational.functions.time import calendar
 
 MONTH_NAMES = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September",
@@ -77,7 +67,7 @@ def tokens(pattern: str) -> tuple[Token, ...]:
 _SAME = {"u": "y", "L": "M", "q": "Q"}
 
 
-def write(times: Times, pattern: str) -> pa.Array:
+def write(times: calendar.Times, pattern: str) -> pa.Array:
     """Write times by a pattern.
 
     Raises:
@@ -109,25 +99,25 @@ def _named(names: tuple[str, ...], numbers: np.ndarray) -> pa.Array:
     return pa.array(names).take(pa.array(numbers))
 
 
-def _write_year(times: Times, count: int) -> pa.Array:
-    years = year_of(times.days)
+def _write_year(times: calendar.Times, count: int) -> pa.Array:
+    years = calendar.year_of(times.days)
     return _padded(years % 100, 2) if count == 2 else _padded(years, count)
 
 
-def _write_month(times: Times, count: int) -> pa.Array:
-    month = months_of(times.days) % 12
+def _write_month(times: calendar.Times, count: int) -> pa.Array:
+    month = calendar.months_of(times.days) % 12
     if count >= 3:
         return _named(MONTH_NAMES if count == 4 else _short(MONTH_NAMES), month)
     return _padded(month + 1, count)
 
 
-def _write_weekday(times: Times, count: int) -> pa.Array:
+def _write_weekday(times: calendar.Times, count: int) -> pa.Array:
     names = DAY_NAMES if count == 4 else _short(DAY_NAMES)
-    return _named(names, weekday(times.days))
+    return _named(names, calendar.weekday(times.days))
 
 
-def _write_quarter(times: Times, count: int) -> pa.Array:
-    quarter = months_of(times.days) % 12 // 3
+def _write_quarter(times: calendar.Times, count: int) -> pa.Array:
+    quarter = calendar.months_of(times.days) % 12 // 3
     names = tuple(f"Q{number}" for number in range(1, 5))
     return _padded(quarter + 1, count) if count < 3 else _named(names, quarter)
 
@@ -136,17 +126,17 @@ def _short(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name[:3] for name in names)
 
 
-def _hours(times: Times) -> np.ndarray:
+def _hours(times: calendar.Times) -> np.ndarray:
     return times.seconds() // 3600
 
 
-def _write_fraction(times: Times, count: int) -> pa.Array:
+def _write_fraction(times: calendar.Times, count: int) -> pa.Array:
     nanos = _padded(times.fraction(10**9), 9)
     return pc.utf8_slice_codeunits(nanos, 0, min(count, 9))
 
 
-def _write_zone(letter: str) -> Callable[[Times, int], pa.Scalar]:
-    def text(times: Times, count: int) -> pa.Scalar:
+def _write_zone(letter: str) -> Callable[[calendar.Times, int], pa.Scalar]:
+    def text(times: calendar.Times, count: int) -> pa.Scalar:
         if letter == "X":
             return pa.scalar("Z")
         if letter in "xZ":
@@ -158,12 +148,12 @@ def _write_zone(letter: str) -> Callable[[Times, int], pa.Scalar]:
     return text
 
 
-_WRITERS: dict[str, Callable[[Times, int], pa.Array | pa.Scalar]] = {
+_WRITERS: dict[str, Callable[[calendar.Times, int], pa.Array | pa.Scalar]] = {
     "y": _write_year,
     "Q": _write_quarter,
     "M": _write_month,
-    "d": lambda times, count: _padded(day_of_month(times.days), count),
-    "D": lambda times, count: _padded(day_of_year(times.days), count),
+    "d": lambda times, count: _padded(calendar.day_of_month(times.days), count),
+    "D": lambda times, count: _padded(calendar.day_of_year(times.days), count),
     "E": _write_weekday,
     "a": lambda times, count: _named(("AM", "PM"), _hours(times) // 12),
     "H": lambda times, count: _padded(_hours(times), count),
@@ -243,7 +233,7 @@ def read(text: pa.Array, pattern: str) -> tuple[np.ndarray, np.ndarray]:
     days, is_date = _date(numbers, rows)
     micros, is_time = _time(numbers, rows)
     offset = sum(numbers.get(letter, 0) for letter in "XxZzVO")
-    return days * SECONDS * 10**6 + micros - offset, valid & is_date & is_time
+    return days * calendar.SECONDS * 10**6 + micros - offset, valid & is_date & is_time
 
 
 _DEFAULTS = {"y": 1970, "M": 1, "d": 1}
@@ -285,13 +275,13 @@ def _offset(text: pa.Array) -> np.ndarray:
 def _date(numbers: dict[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
     years = numbers.get("y", np.full(rows, 1970))
     if "D" in numbers:
-        days = day_number(years, np.ones(rows, np.int64), np.ones(rows, np.int64))
+        days = calendar.day_number(years, np.ones(rows, np.int64), np.ones(rows, np.int64))
         day = days + numbers["D"] - 1
-        return day, (numbers["D"] >= 1) & (year_of(day) == years)
+        return day, (numbers["D"] >= 1) & (calendar.year_of(day) == years)
     months = numbers.get("M", np.ones(rows, np.int64))
     day = numbers.get("d", np.ones(rows, np.int64))
-    valid = is_day(years, np.clip(months, 1, 12), day) & (months >= 1) & (months <= 12)
-    return day_number(years, np.where(valid, months, 1), np.where(valid, day, 1)), valid
+    valid = calendar.is_day(years, np.clip(months, 1, 12), day) & (months >= 1) & (months <= 12)
+    return calendar.day_number(years, np.where(valid, months, 1), np.where(valid, day, 1)), valid
 
 
 def _time(numbers: dict[str, np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:

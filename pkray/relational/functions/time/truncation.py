@@ -10,14 +10,7 @@ import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    DATE,
-    TIMESTAMP_LTZ,
-    any_nullable,
-    cast_to,
-    is_null_literal,
-    untyped_null,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.function import NO_SPARK, Resolver, Value, typed_call
 from pkray.relational.functions.signatures import check_count, text, text_literal
 from pkray.relational.functions.time import calendar
@@ -54,8 +47,8 @@ def _cut(name: str) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         unit = _unit(name, arguments[0], dialect)
-        if is_null_literal(unit):
-            return cast_to(unit, TIMESTAMP_LTZ)
+        if coercion.is_null_literal(unit):
+            return coercion.cast_to(unit, coercion.TIMESTAMP_LTZ)
         spark = timestamp_ltz if name == "date_trunc" else timestamp
         wanted = spark if dialect is SPARK else time_or_date
         return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
@@ -69,7 +62,7 @@ def _unit(name: str, argument: Expression, dialect: Dialect) -> Expression:
         if not isinstance(argument, Literal):
             return text.taken(name, (argument,), 0, dialect)
         if _is_none(argument, (*MONTHS, *MICROS)):
-            return untyped_null()
+            return coercion.untyped_null()
     return text_literal(unit_of(name, argument))
 
 
@@ -88,7 +81,7 @@ def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         day = date.taken("trunc", arguments, 0, dialect)
         return typed_call("date_trunc", arguments[1], day)
     if dialect is SPARK and _is_none(arguments[1], (*MONTHS, "week")):
-        return cast_to(untyped_null(), DATE)
+        return coercion.cast_to(coercion.untyped_null(), coercion.DATE)
     unit = unit_of("trunc", arguments[1])
     if unit not in (*MONTHS, "week"):
         raise QueryError(
@@ -134,7 +127,7 @@ def _cut_spark(call: Call, arguments: Sequence[str]) -> str:
 
 def _cut_type(arguments: tuple[Expression, ...]) -> DataType:
     unknown = not isinstance(arguments[0], Literal)
-    return arguments[1].type.with_nullable(unknown or any_nullable(arguments))
+    return arguments[1].type.with_nullable(unknown or coercion.any_nullable(arguments))
 
 
 def spark_type(kind: DataType) -> str:

@@ -13,15 +13,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import Resolved
 from pkray.relational.functions.aggregates.catalogue import resolve_aggregate
 from pkray.relational.functions.coercion import cast_to
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.expressions import (
-    AggregateCall,
-    Call,
-    ColumnRef,
-    Expression,
-    Literal,
-    SortKey,
-)
 from pkray.relational.plan.nodes import Aggregate, Expand
 from pkray.relational.sql.binder.calls import (
     IGNORING,
@@ -40,7 +33,7 @@ from pkray.relational.sql.expressions.intervals import of_value
 from pkray.relational.sql.places import position
 from pkray.schema.types import DataType
 
-Bind: TypeAlias = Callable[[exp.Expr], Expression]
+Bind: TypeAlias = Callable[[exp.Expr], ir.Expression]
 BOOLEAN = DataType("BOOLEAN")
 BIGINT = DataType("BIGINT", nullable=False)
 TINYINT = DataType("TINYINT", nullable=False)
@@ -55,7 +48,7 @@ class GroupedScope(Scope):
         self._below = below
         self._grouping = grouping
 
-    def find(self, parts: tuple[str, ...], node: exp.Expr) -> Expression | None:
+    def find(self, parts: tuple[str, ...], node: exp.Expr) -> ir.Expression | None:
         """Find a key."""
         found = self._below.find(parts, node)
         if found is None:
@@ -67,10 +60,10 @@ class GroupedScope(Scope):
             raise not_grouped(".".join(parts), node, self.dialect)
         return key
 
-    def _of_key(self, found: Expression) -> Expression | None:
+    def _of_key(self, found: ir.Expression) -> ir.Expression | None:
         """Find a key, or a field of one."""
-        key: Expression | None = self._grouping.key_of(found)
-        if key is None and isinstance(found, Call):
+        key: ir.Expression | None = self._grouping.key_of(found)
+        if key is None and isinstance(found, ir.Call):
             owner = self._of_key(found.arguments[0])
             key = None if owner is None else found.with_operands((owner, *found.arguments[1:]))
         return key
@@ -101,18 +94,18 @@ class Grouping:
         queries: Queries,
         below: Scope,
         bind_below: ExpressionBinder,
-        settle_below: Callable[[Expression], Expression],
-        settle: Callable[[Expression], Expression],
+        settle_below: Callable[[ir.Expression], ir.Expression],
+        settle: Callable[[ir.Expression], ir.Expression],
     ) -> None:
         self.queries = queries
         self.below = below
         self.settle = settle
         self._binder = bind_below
         self._settle_below = settle_below
-        self._keys: list[tuple[Expression, str]] = []
+        self._keys: list[tuple[ir.Expression, str]] = []
         self._shapes: set[type[exp.Expr]] = set()
         self._written: dict[exp.Expr, str] = {}
-        self._calls: list[tuple[str, AggregateCall]] = []
+        self._calls: list[tuple[str, ir.AggregateCall]] = []
         self._columns: dict[int, str] = {}
         self._averages: dict[int, tuple[str, str]] = {}
         self._set_keys: list[str] = []
@@ -153,13 +146,13 @@ class Grouping:
             else:
                 self._averages[id(call.whole)] = average
         if not groups.keys and not self._calls:
-            self._calls.append((rows.fresh("s"), AggregateCall("count", (), BIGINT)))
+            self._calls.append((rows.fresh("s"), ir.AggregateCall("count", (), BIGINT)))
         extra = self._expand(names)
         unique = tuple(dict.fromkeys((*names, *extra, *correlated)))
         node = Aggregate(rows.node, unique, tuple(self._calls))
         self.rows = Rows(node, self.queries.numbers)
 
-    def _key(self, node: exp.Expr) -> Expression:
+    def _key(self, node: exp.Expr) -> ir.Expression:
         return self._settle_below(self._binder.bind(node))
 
     def _expand(self, names: list[str]) -> list[str]:
@@ -192,8 +185,8 @@ class Grouping:
         condition = self._condition(call)
         columns = tuple(self.below.rows.compute(arguments, "a"))
         kind = arguments[0].type.with_nullable(True)
-        total = AggregateCall("sum", columns, kind, call.distinct, condition)
-        count = AggregateCall("count", columns, BIGINT, call.distinct, condition)
+        total = ir.AggregateCall("sum", columns, kind, call.distinct, condition)
+        count = ir.AggregateCall("count", columns, BIGINT, call.distinct, condition)
         return self._added(total), self._added(count)
 
     def _condition(self, call: Written) -> str | None:
@@ -213,7 +206,7 @@ class Grouping:
             made = self._of_function(call, condition)
         return self._added(made)
 
-    def _added(self, made: AggregateCall) -> str:
+    def _added(self, made: ir.AggregateCall) -> str:
         for name, known in self._calls:
             if known == made:
                 return name
@@ -221,9 +214,9 @@ class Grouping:
         self._calls.append((name, made))
         return name
 
-    def _of_udf(self, call: Written, udf: Any, condition: str | None) -> AggregateCall:
+    def _of_udf(self, call: Written, udf: Any, condition: str | None) -> ir.AggregateCall:
         arguments = udf.typed(self._arguments(call))
-        return AggregateCall(
+        return ir.AggregateCall(
             "udf",
             tuple(self.below.rows.compute(arguments, "a")),
             udf.type,
@@ -233,10 +226,10 @@ class Grouping:
             udf=udf,
         )
 
-    def _of_function(self, call: Written, condition: str | None) -> AggregateCall:
+    def _of_function(self, call: Written, condition: str | None) -> ir.AggregateCall:
         arguments = self._arguments(call)
         if call.ignore_nulls and call.name.lower() in IGNORING:
-            arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
+            arguments = (*arguments, ir.Literal(BOOLEAN.with_nullable(False), True))
         within = tuple(self._argument(each.this) for each in call.within)
         resolved = self._resolved(call, arguments, within)
         counted = resolved.arguments
@@ -252,7 +245,7 @@ class Grouping:
         ignores = call.ignore_nulls or bool(
             facts(resolved.function).is_place and resolved.parameters
         )
-        return AggregateCall(
+        return ir.AggregateCall(
             resolved.function,
             columns,
             resolved.type,
@@ -264,7 +257,7 @@ class Grouping:
         )
 
     def _resolved(
-        self, call: Written, arguments: tuple[Expression, ...], within: tuple[Expression, ...]
+        self, call: Written, arguments: tuple[ir.Expression, ...], within: tuple[ir.Expression, ...]
     ) -> Resolved:
         try:
             return resolve_aggregate(
@@ -280,7 +273,7 @@ class Grouping:
             values = {**error.values, **position(call.node)}
             raise type(error)(error.message, **values) from None
 
-    def _arguments(self, call: Written) -> tuple[Expression, ...]:
+    def _arguments(self, call: Written) -> tuple[ir.Expression, ...]:
         if len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Star):
             if call.name.lower() != "count":
                 raise QueryError(
@@ -293,7 +286,7 @@ class Grouping:
             return ()
         return tuple(self._argument(each) for each in call.arguments)
 
-    def _argument(self, node: exp.Expr) -> Expression:
+    def _argument(self, node: exp.Expr) -> ir.Expression:
         self._check_plain(node)
         return self._settle_below(self._binder.bind(node))
 
@@ -309,24 +302,24 @@ class Grouping:
                 **position(node),
             )
 
-    def _order(self, order: Sequence[exp.Ordered]) -> tuple[SortKey, ...]:
+    def _order(self, order: Sequence[exp.Ordered]) -> tuple[ir.SortKey, ...]:
         values = [self._argument(each.this) for each in order]
         names = self.below.rows.compute(values, "o")
         return tuple(
-            SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
+            ir.SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
             for name, each in zip(names, order, strict=True)
         )
 
     # What groups know
 
-    def key_of(self, expression: Expression) -> ColumnRef | None:
+    def key_of(self, expression: ir.Expression) -> ir.ColumnRef | None:
         """Find the key that an expression over the rows below is."""
         for key, name in self._keys:
             if key == expression:
                 return self.rows.ref(name)
         return None
 
-    def replaced(self, node: exp.Expr) -> Expression | None:
+    def replaced(self, node: exp.Expr) -> ir.Expression | None:
         """Find the column for an aggregate, a key or GROUPING(…); None for any other node."""
         name = self._columns.get(id(node))
         if name is not None:
@@ -349,7 +342,7 @@ class Grouping:
             )
         return None
 
-    def _as_key(self, node: exp.Expr) -> Expression | None:
+    def _as_key(self, node: exp.Expr) -> ir.Expression | None:
         if any(True for _ in AggregateNames(self.queries).calls_in(node)):
             return None
         if node.find(exp.Query, exp.Window):
@@ -360,7 +353,7 @@ class Grouping:
         except (QueryError, UnsupportedError):
             return None
 
-    def _grouping(self, node: exp.Anonymous) -> Expression:
+    def _grouping(self, node: exp.Anonymous) -> ir.Expression:
         if self._id is None:
             raise QueryError(
                 f"{node.name.upper()} is for GROUPING SETS, ROLLUP and CUBE: this query has none",
@@ -378,8 +371,8 @@ class Grouping:
             kind = TINYINT if spark and len(keys) == 1 else BIGINT
         result = bits[0]
         for bit in bits[1:]:
-            doubled = Call(BIGINT, "add", (result, result))
-            result = Call(BIGINT, "add", (doubled, bit))
+            doubled = ir.Call(BIGINT, "add", (result, result))
+            result = ir.Call(BIGINT, "add", (doubled, bit))
         return cast_to(result, kind)
 
     def _grouping_key(self, node: exp.Expr) -> str:
@@ -389,16 +382,16 @@ class Grouping:
             raise QueryError(f"{shown(node)} is no column of GROUP BY", **position(node))
         return key.name
 
-    def _bit(self, name: str) -> Expression:
+    def _bit(self, name: str) -> ir.Expression:
         if name not in self._set_keys:
-            return Literal(BIGINT, 0)
+            return ir.Literal(BIGINT, 0)
         assert self._id is not None
         place = len(self._set_keys) - 1 - self._set_keys.index(name)
-        shifted: Expression = self.rows.ref(self._id)
+        shifted: ir.Expression = self.rows.ref(self._id)
         if place:
-            by = Literal(replace(BIGINT, root="INT"), place)
-            shifted = Call(BIGINT, "shiftright", (shifted, by))
-        return Call(BIGINT, "bitwise_and", (shifted, Literal(BIGINT, 1)))
+            by = ir.Literal(replace(BIGINT, root="INT"), place)
+            shifted = ir.Call(BIGINT, "shiftright", (shifted, by))
+        return ir.Call(BIGINT, "bitwise_and", (shifted, ir.Literal(BIGINT, 1)))
 
 
 def _bare(node: exp.Expr) -> exp.Expr:

@@ -5,32 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pkray.relational.plan.expressions import (
-    Call,
-    Cast,
-    ColumnRef,
-    Expression,
-    Literal,
-    all_of,
-    conjuncts,
-    replace_columns,
-)
-from pkray.relational.plan.nodes import (
-    BIGINT,
-    Aggregate,
-    Deduplicate,
-    Filter,
-    Hint,
-    IntervalJoin,
-    Join,
-    JoinKind,
-    Limit,
-    Node,
-    Over,
-    Project,
-    Sort,
-    TopN,
-)
+from pkray.relational.plan import expressions as ir
+from pkray.relational.plan import nodes
 from pkray.schema.types import INTEGERS, TIMESTAMPS
 
 _FLIPPED = {
@@ -42,9 +18,9 @@ _FLIPPED = {
 }
 
 
-def filtered(node: Node, condition: Expression) -> Node:
+def filtered(node: nodes.Node, condition: ir.Expression) -> nodes.Node:
     """Filter rows; a filter by ROW_NUMBER becomes a top-n or a deduplication."""
-    parts = conjuncts(condition)
+    parts = ir.conjuncts(condition)
     if not parts:
         return node
     for column in dict.fromkeys(found[0] for part in parts if (found := _bound(part))):
@@ -61,26 +37,26 @@ def filtered(node: Node, condition: Expression) -> Node:
         if end is not None and start <= end:
             numbered = _numbered(node, column, start, end)
             if numbered is not None:
-                return filtered(numbered, all_of(tuple(rest))) if rest else numbered
-    return Filter(node, condition)
+                return filtered(numbered, ir.all_of(tuple(rest))) if rest else numbered
+    return nodes.Filter(node, condition)
 
 
-def where(node: Node, condition: Expression) -> Node:
+def where(node: nodes.Node, condition: ir.Expression) -> nodes.Node:
     """Filter rows by WHERE; what makes an inner join an interval join goes into the join."""
-    if isinstance(node, Join) and node.kind is JoinKind.INNER and not node.null_safe:
+    if isinstance(node, nodes.Join) and node.kind is nodes.JoinKind.INNER and not node.null_safe:
         return _absorbed(node, condition)
     return filtered(node, condition)
 
 
-def _absorbed(join: Join, condition: Expression) -> Node:
+def _absorbed(join: nodes.Join, condition: ir.Expression) -> nodes.Node:
     left = set(join.left.fields.names)
     names = dict(zip(join.right_names, join.right.fields.names, strict=True))
     keys: list[tuple[str, str]] = []
-    spans: list[Expression] = []
-    rest: list[Expression] = []
-    for part in conjuncts(condition):
-        sides = part.arguments if isinstance(part, Call) and part.function == "equal" else ()
-        columns = [each.name for each in sides if isinstance(each, ColumnRef)]
+    spans: list[ir.Expression] = []
+    rest: list[ir.Expression] = []
+    for part in ir.conjuncts(condition):
+        sides = part.arguments if isinstance(part, ir.Call) and part.function == "equal" else ()
+        columns = [each.name for each in sides if isinstance(each, ir.ColumnRef)]
         columns.sort(key=lambda name: name not in left)
         floats = any(each.type.root in ("FLOAT", "DOUBLE") for each in sides)
         if len(columns) == 2 and columns[0] in left and columns[1] in names and not floats:
@@ -94,23 +70,23 @@ def _absorbed(join: Join, condition: Expression) -> Node:
             join,
             left_keys=(*join.left_keys, *(one for one, _ in keys)),
             right_keys=(*join.right_keys, *(other for _, other in keys)),
-            condition=all_of((*conjuncts(join.condition), *spans)),
+            condition=ir.all_of((*ir.conjuncts(join.condition), *spans)),
         )
     )
-    if isinstance(made, IntervalJoin):
-        return filtered(made, all_of(tuple(rest)))
+    if isinstance(made, nodes.IntervalJoin):
+        return filtered(made, ir.all_of(tuple(rest)))
     return filtered(join, condition)
 
 
-def _bound(part: Expression) -> tuple[str, int | None, int | None] | None:
+def _bound(part: ir.Expression) -> tuple[str, int | None, int | None] | None:
     """Read a comparison of a column with a whole number: (column, least, greatest)."""
-    if not isinstance(part, Call) or part.function not in _FLIPPED or len(part.arguments) != 2:
+    if not isinstance(part, ir.Call) or part.function not in _FLIPPED or len(part.arguments) != 2:
         return None
     function, (left, right) = part.function, part.arguments
-    if isinstance(_bare(left), Literal):
+    if isinstance(_bare(left), ir.Literal):
         function, left, right = _FLIPPED[function], right, left
     column, number = _bare(left), _bare(right)
-    if not isinstance(column, ColumnRef) or not isinstance(number, Literal):
+    if not isinstance(column, ir.ColumnRef) or not isinstance(number, ir.Literal):
         return None
     value = number.value
     if column.type.root not in INTEGERS or not isinstance(value, int) or isinstance(value, bool):
@@ -120,24 +96,24 @@ def _bound(part: Expression) -> tuple[str, int | None, int | None] | None:
     return column.name, low, high
 
 
-def _bare(expression: Expression) -> Expression:
-    while isinstance(expression, Cast) and expression.type.root in (*INTEGERS, "DECIMAL"):
+def _bare(expression: ir.Expression) -> ir.Expression:
+    while isinstance(expression, ir.Cast) and expression.type.root in (*INTEGERS, "DECIMAL"):
         expression = expression.operand
     return expression
 
 
-def _numbered(node: Node, column: str, start: int, end: int) -> Node | None:
+def _numbered(node: nodes.Node, column: str, start: int, end: int) -> nodes.Node | None:
     """Put a top-n in the place of the ROW_NUMBER that gives a column; None if none does."""
-    if isinstance(node, Project):
+    if isinstance(node, nodes.Project):
         value = dict(node.columns).get(column)
-        if not isinstance(value, ColumnRef):
+        if not isinstance(value, ir.ColumnRef):
             return None
         below = _numbered(node.input, value.name, start, end)
         return None if below is None else replace(node, input=below)
-    if isinstance(node, Filter | Hint):
+    if isinstance(node, nodes.Filter | nodes.Hint):
         below = _numbered(node.input, column, start, end)
         return None if below is None else replace(node, input=below)
-    if not isinstance(node, Over):
+    if not isinstance(node, nodes.Over):
         return None
     calls = dict(node.calls)
     if column not in calls or calls[column].function != "row_number":
@@ -147,83 +123,90 @@ def _numbered(node: Node, column: str, start: int, end: int) -> Node | None:
     return _typed(_top(rows, node, column, start, end), column, node)
 
 
-def _top(rows: Node, over: Over, column: str, start: int, end: int) -> Node:
+def _top(rows: nodes.Node, over: nodes.Over, column: str, start: int, end: int) -> nodes.Node:
     order = over.order_by
     if over.partition_by and (start, end) == (1, 1):
         if not order:
-            return Deduplicate(rows, over.partition_by, None, True, column)
+            return nodes.Deduplicate(rows, over.partition_by, None, True, column)
         by = rows.fields[order[0].column]
         is_time = by.type.root in TIMESTAMPS and (by.is_rowtime or not by.type.nullable)
         if len(order) == 1 and is_time:
             first = not order[0].descending
-            return Deduplicate(rows, over.partition_by, by.name, first, column)
-    return TopN(rows, over.partition_by, order, start, end, column)
+            return nodes.Deduplicate(rows, over.partition_by, by.name, first, column)
+    return nodes.TopN(rows, over.partition_by, order, start, end, column)
 
 
-def _typed(node: Node, column: str, over: Over) -> Node:
+def _typed(node: nodes.Node, column: str, over: nodes.Over) -> nodes.Node:
     """Give the number the type that ROW_NUMBER has in the dialect."""
     wanted = over.fields[column].type
-    if wanted == BIGINT:
+    if wanted == nodes.BIGINT:
         return node
     columns = tuple(
-        (each.name, ColumnRef(each.type, each.name))
+        (each.name, ir.ColumnRef(each.type, each.name))
         if each.name != column
-        else (column, Cast(wanted, ColumnRef(BIGINT, column)))
+        else (column, ir.Cast(wanted, ir.ColumnRef(nodes.BIGINT, column)))
         for each in node.fields
     )
-    return Project(node, columns)
+    return nodes.Project(node, columns)
 
 
-def pruned(node: Node, needed: Iterable[str]) -> Node:
+def pruned(node: nodes.Node, needed: Iterable[str]) -> nodes.Node:
     """Leave out columns of projections, and numbers of top-n, that nothing above reads."""
     wanted = set(needed)
-    if isinstance(node, Project):
+    if isinstance(node, nodes.Project):
         kept = tuple(each for each in node.columns if each[0] in wanted) or node.columns
         below = {name for _, value in kept for name in value.columns()}
         return projected(pruned(node.input, below), kept)
-    if isinstance(node, Filter):
+    if isinstance(node, nodes.Filter):
         return replace(node, input=pruned(node.input, wanted | node.condition.columns()))
-    if isinstance(node, Hint | Limit):
+    if isinstance(node, nodes.Hint | nodes.Limit):
         return replace(node, input=pruned(node.input, wanted))
-    if isinstance(node, Sort):
+    if isinstance(node, nodes.Sort):
         by = {key.column for key in node.order_by}
         return replace(node, input=pruned(node.input, wanted | by))
-    if isinstance(node, TopN):
+    if isinstance(node, nodes.TopN):
         below = (wanted - {node.rank_name}) | {key.column for key in node.order_by}
         rank = node.rank_name if node.rank_name in wanted else None
         rows = pruned(node.input, below | set(node.partition_by))
         return replace(node, input=rows, rank_name=rank)
-    if isinstance(node, Deduplicate):
+    if isinstance(node, nodes.Deduplicate):
         below = (wanted - {node.rank_name}) | set(node.keys) | {node.order_by or ""}
         rank = node.rank_name if node.rank_name in wanted else None
         return replace(node, input=pruned(node.input, below), rank_name=rank)
-    if isinstance(node, Aggregate):
+    if isinstance(node, nodes.Aggregate):
         return replace(node, input=pruned(node.input, node.columns_read()))
     return node
 
 
-def projected(node: Node, columns: tuple[tuple[str, Expression], ...]) -> Node:
+def projected(node: nodes.Node, columns: tuple[tuple[str, ir.Expression], ...]) -> nodes.Node:
     """Project, unless nothing changes; two projections are one where one of them only renames."""
-    if isinstance(node, Project):
+    if isinstance(node, nodes.Project):
         inner = dict(node.columns)
-        renames = all(isinstance(value, ColumnRef) for _, value in columns)
-        if renames or all(isinstance(value, ColumnRef) for value in inner.values()):
+        renames = all(isinstance(value, ir.ColumnRef) for _, value in columns)
+        if renames or all(isinstance(value, ir.ColumnRef) for value in inner.values()):
             merged = tuple((name, _substituted(value, inner)) for name, value in columns)
             return projected(node.input, merged)
-    same = tuple((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
-    return node if columns == same else Project(node, columns)
+    same = tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in node.fields)
+    return node if columns == same else nodes.Project(node, columns)
 
 
-def _substituted(value: Expression, columns: dict[str, Expression]) -> Expression:
-    return replace_columns(value, lambda column: columns[column.name])
+def _substituted(value: ir.Expression, columns: dict[str, ir.Expression]) -> ir.Expression:
+    return ir.replace_columns(value, lambda column: columns[column.name])
 
 
 _NEAR = (
-    *(JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL, JoinKind.SEMI, JoinKind.ANTI),
+    *(
+        nodes.JoinKind.INNER,
+        nodes.JoinKind.LEFT,
+        nodes.JoinKind.RIGHT,
+        nodes.JoinKind.FULL,
+        nodes.JoinKind.SEMI,
+        nodes.JoinKind.ANTI,
+    ),
 )
 
 
-def as_interval_join(join: Join) -> Node:
+def as_interval_join(join: nodes.Join) -> nodes.Node:
     """Make a join whose condition bounds the distance of two event times an interval join."""
     if join.kind not in _NEAR or any(join.null_safe) or join.null_aware:
         return join
@@ -237,8 +220,8 @@ def as_interval_join(join: Join) -> Node:
         return join
     lows: dict[tuple[str, str], int] = {}
     highs: dict[tuple[str, str], int] = {}
-    used: dict[tuple[str, str], list[Expression]] = {}
-    for part in conjuncts(join.condition):
+    used: dict[tuple[str, str], list[ir.Expression]] = {}
+    for part in ir.conjuncts(join.condition):
         found = _distance(part, left, right)
         if found is None:
             continue
@@ -250,8 +233,8 @@ def as_interval_join(join: Join) -> Node:
             highs[times] = min(high, highs.get(times, high))
     for times in used:
         if times in lows and times in highs and lows[times] <= highs[times]:
-            rest = tuple(part for part in conjuncts(join.condition) if part not in used[times])
-            return IntervalJoin(
+            rest = tuple(part for part in ir.conjuncts(join.condition) if part not in used[times])
+            return nodes.IntervalJoin(
                 join.left,
                 join.right,
                 join.kind,
@@ -262,16 +245,16 @@ def as_interval_join(join: Join) -> Node:
                 dict(zip(join.right_names, join.right.fields.names, strict=True))[times[1]],
                 lows[times],
                 highs[times],
-                all_of(rest),
+                ir.all_of(rest),
             )
     return join
 
 
 def _distance(
-    part: Expression, left: set[str], right: set[str]
+    part: ir.Expression, left: set[str], right: set[str]
 ) -> tuple[tuple[str, str], int | None, int | None] | None:
     """Read a bound of left time - right time, in microseconds."""
-    if not isinstance(part, Call) or part.function not in _FLIPPED or part.function == "equal":
+    if not isinstance(part, ir.Call) or part.function not in _FLIPPED or part.function == "equal":
         return None
     function, (one, other) = part.function, part.arguments
     first, second = _shifted(one), _shifted(other)
@@ -288,17 +271,21 @@ def _distance(
     return times, bound + (function == "greater"), None
 
 
-def _shifted(expression: Expression) -> tuple[str, int] | None:
+def _shifted(expression: ir.Expression) -> tuple[str, int] | None:
     """Read a time column with a constant added: its name, and microseconds."""
-    while isinstance(expression, Cast) and expression.type.root in TIMESTAMPS:
+    while isinstance(expression, ir.Cast) and expression.type.root in TIMESTAMPS:
         expression = expression.operand
-    if isinstance(expression, ColumnRef):
+    if isinstance(expression, ir.ColumnRef):
         precision = expression.type.precision or 0
         return (expression.name, 0) if precision <= 6 else None
-    if isinstance(expression, Call) and expression.function == "plus_interval":
+    if isinstance(expression, ir.Call) and expression.function == "plus_interval":
         time, months, micros = expression.arguments
         inner = _shifted(time)
-        if inner is None or not isinstance(months, Literal) or not isinstance(micros, Literal):
+        if (
+            inner is None
+            or not isinstance(months, ir.Literal)
+            or not isinstance(micros, ir.Literal)
+        ):
             return None
         if not months.value and micros.value is not None:
             return inner[0], inner[1] + micros.value

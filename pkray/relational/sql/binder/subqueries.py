@@ -10,15 +10,7 @@ from sqlglot import exp
 from pkray.errors import QueryError
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, coerced
-from pkray.relational.plan.expressions import (
-    TRUE,
-    Call,
-    Case,
-    ColumnRef,
-    Expression,
-    Literal,
-    all_of,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.nodes import JoinKind
 from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
@@ -35,7 +27,7 @@ _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.GT: "greater",
     exp.GTE: "greater_equal",
 }
-Bind = Callable[[exp.Expr], Expression]
+Bind = Callable[[exp.Expr], ir.Expression]
 
 
 def bind_subquery(
@@ -100,7 +92,7 @@ class Subqueries:
         builder, compared = self._compared(inner, name, query)
         wants = compared if is_any else negation(compared)
         if negated == is_any:
-            wants = Call(BOOLEAN, "or", (wants, _is_null(compared)))
+            wants = ir.Call(BOOLEAN, "or", (wants, _is_null(compared)))
         kind = JoinKind.SEMI if negated != is_any else JoinKind.ANTI
         builder.on(wants)
         self.scope.rows.node = builder.join(kind)
@@ -110,7 +102,7 @@ class Subqueries:
         lefts = self._values(node.this)
         if negated and len(lefts) > 1:
             builder, equal = self._rows_equal(node, lefts, query)
-            builder.conditions.append(Call(BOOLEAN, "or", (equal, _is_null(equal))))
+            builder.conditions.append(ir.Call(BOOLEAN, "or", (equal, _is_null(equal))))
             self.scope.rows.node = builder.join(JoinKind.ANTI)
             return
         builder = self._keyed(node, lefts, query)
@@ -120,7 +112,7 @@ class Subqueries:
 
     # As values
 
-    def replaced(self, node: exp.Expr) -> Expression | None:
+    def replaced(self, node: exp.Expr) -> ir.Expression | None:
         """Find the column for a subquery; None for any other node."""
         if isinstance(node, exp.Subquery | exp.Select | exp.SetOperation):
             return self._scalar(node)
@@ -139,7 +131,7 @@ class Subqueries:
         found = self._exists(lambda: self._compared(node, name, query), negated=not is_any)
         return found if is_any else negation(found)
 
-    def _in(self, node: exp.Expr, query: exp.Expr) -> Expression:
+    def _in(self, node: exp.Expr, query: exp.Expr) -> ir.Expression:
         lefts = self._values(node.this)
         if len(lefts) > 1:
             return self._exists(lambda: self._rows_equal(node, lefts, query), negated=False)
@@ -147,8 +139,8 @@ class Subqueries:
         return self._mark(builder, null_aware=_may_be_null(builder))
 
     def _exists(
-        self, compare: Callable[[], tuple[JoinBuilder, Expression]], *, negated: bool
-    ) -> Expression:
+        self, compare: Callable[[], tuple[JoinBuilder, ir.Expression]], *, negated: bool
+    ) -> ir.Expression:
         """Whether a comparison is true for some row, in three-valued logic."""
         builder, compared = compare()
         builder.on(negation(compared) if negated else compared)
@@ -157,18 +149,18 @@ class Subqueries:
         builder.conditions.append(_is_null(compared))
         is_unknown = self._mark(builder)
         branches = (
-            (is_true, Literal(BOOLEAN, True)),
-            (is_unknown, Literal(BOOLEAN, None)),
+            (is_true, ir.Literal(BOOLEAN, True)),
+            (is_unknown, ir.Literal(BOOLEAN, None)),
         )
-        return Case(BOOLEAN, branches, Literal(BOOLEAN, False))
+        return ir.Case(BOOLEAN, branches, ir.Literal(BOOLEAN, False))
 
-    def _mark(self, builder: JoinBuilder, *, null_aware: bool = False) -> Expression:
+    def _mark(self, builder: JoinBuilder, *, null_aware: bool = False) -> ir.Expression:
         rows = self.scope.rows
         name = rows.fresh("m")
         rows.node = builder.join(JoinKind.MARK, null_aware=null_aware, mark_name=name)
         return rows.ref(name)
 
-    def _scalar(self, node: exp.Expr) -> Expression:
+    def _scalar(self, node: exp.Expr) -> ir.Expression:
         rows = self.scope.rows
         bound = bind_subquery(self.queries, node, self.scope, is_scalar=True)
         if len(bound.columns) != 1:
@@ -185,21 +177,21 @@ class Subqueries:
         names = dict(zip(bound.node.fields.names, builder.names, strict=True))
         return rows.ref(names[bound.columns[0]])
 
-    def _of_group(self, bound: BoundQuery, builder: JoinBuilder) -> Expression:
+    def _of_group(self, bound: BoundQuery, builder: JoinBuilder) -> ir.Expression:
         """Compute the value from a group's aggregates; a group without rows counts 0."""
         rows = self.scope.rows
         names = dict(zip(bound.node.fields.names, builder.names, strict=True))
 
-        def change(part: Expression) -> Expression:
+        def change(part: ir.Expression) -> ir.Expression:
             if isinstance(part, OuterRef):
                 return rows.ref(part.name)
-            if not isinstance(part, ColumnRef):
+            if not isinstance(part, ir.ColumnRef):
                 return part
             now = rows.ref(names[part.name])
             if part.type.nullable:
                 return now
-            zero = Literal(part.type, [] if part.type.root == "ARRAY" else 0)
-            return Case(part.type, ((_is_null(now), zero),), now)
+            zero = ir.Literal(part.type, [] if part.type.root == "ARRAY" else 0)
+            return ir.Case(part.type, ((_is_null(now), zero),), now)
 
         return bound.values[0].transform(change)
 
@@ -226,7 +218,7 @@ class Subqueries:
         for residual in bound.residuals:
             builder.on(as_joined(builder.renamed(residual)))
 
-    def _values(self, node: exp.Expr) -> list[Expression]:
+    def _values(self, node: exp.Expr) -> list[ir.Expression]:
         while isinstance(node, exp.Paren):
             node = node.this
         written = node.expressions if isinstance(node, exp.Tuple) else [node]
@@ -241,7 +233,9 @@ class Subqueries:
             )
         return bound
 
-    def _keyed(self, node: exp.Expr, lefts: Sequence[Expression], query: exp.Expr) -> JoinBuilder:
+    def _keyed(
+        self, node: exp.Expr, lefts: Sequence[ir.Expression], query: exp.Expr
+    ) -> JoinBuilder:
         """Join by equality; the compared values are the first keys."""
         bound = self._bound(node, len(lefts), query)
         builder = JoinBuilder(self.scope.rows, bound.node, self.queries.dialect)
@@ -254,8 +248,8 @@ class Subqueries:
         return builder
 
     def _rows_equal(
-        self, node: exp.Expr, lefts: Sequence[Expression], query: exp.Expr
-    ) -> tuple[JoinBuilder, Expression]:
+        self, node: exp.Expr, lefts: Sequence[ir.Expression], query: exp.Expr
+    ) -> tuple[JoinBuilder, ir.Expression]:
         bound = self._bound(node, len(lefts), query)
         builder = self._pairs(bound)
         rights = self._rights(builder, bound)
@@ -263,27 +257,27 @@ class Subqueries:
             function.resolve("equal", pair, self.queries.dialect)
             for pair in zip(lefts, rights, strict=True)
         )
-        return builder, all_of(equal)
+        return builder, ir.all_of(equal)
 
     def _compared(
         self, node: exp.Expr, name: str, query: exp.Expr
-    ) -> tuple[JoinBuilder, Expression]:
+    ) -> tuple[JoinBuilder, ir.Expression]:
         left = self.bind(node.this)
         bound = self._bound(node, 1, query)
         builder = self._pairs(bound)
         (right,) = self._rights(builder, bound)
         return builder, function.resolve(name, (left, right), self.queries.dialect)
 
-    def _rights(self, builder: JoinBuilder, bound: BoundQuery) -> list[Expression]:
+    def _rights(self, builder: JoinBuilder, bound: BoundQuery) -> list[ir.Expression]:
         names = dict(zip(bound.node.fields.names, builder.names, strict=True))
         return [renamed(builder.right.ref(name), names) for name in bound.columns]
 
 
-def as_joined(expression: Expression) -> Expression:
+def as_joined(expression: ir.Expression) -> ir.Expression:
     """Read columns of the query around from the rows that a subquery is joined to."""
 
-    def change(part: Expression) -> Expression:
-        return ColumnRef(part.type, part.name) if isinstance(part, OuterRef) else part
+    def change(part: ir.Expression) -> ir.Expression:
+        return ir.ColumnRef(part.type, part.name) if isinstance(part, OuterRef) else part
 
     return expression.transform(change)
 
@@ -300,8 +294,8 @@ def _quantified(node: exp.Expr) -> tuple[str, bool, exp.Expr] | None:
     return _COMPARISONS[type(node)], isinstance(node.expression, exp.Any), query
 
 
-def _is_null(value: Expression) -> Expression:
-    return Call(TRUE.type, "is_null", (value,))
+def _is_null(value: ir.Expression) -> ir.Expression:
+    return ir.Call(ir.TRUE.type, "is_null", (value,))
 
 
 def _may_be_null(builder: JoinBuilder) -> bool:

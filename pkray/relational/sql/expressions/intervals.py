@@ -10,17 +10,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function, spans
-from pkray.relational.functions.coercion import (
-    BIGINT,
-    DOUBLE,
-    FLOATS,
-    INT,
-    TIMESTAMP,
-    TIMESTAMP_LTZ,
-    any_nullable,
-    cast_to,
-)
+from pkray.relational.functions import coercion, function, spans
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType, interval_type
 
@@ -83,7 +73,7 @@ class Interval(Expression):
         kind = interval_type((ends[min(places)], ends[max(places)]), nullable=True)
         while isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
             return length.operand
-        return cast_to(cast_to(length, BIGINT), kind)
+        return coercion.cast_to(coercion.cast_to(length, coercion.BIGINT), kind)
 
     def __post_init__(self) -> None:
         parts = ((self.months, _MOST_MONTHS, "months"), (self.micros, _MOST_MICROS, "microseconds"))
@@ -111,12 +101,18 @@ class Interval(Expression):
         """
         if not self.fields:
             raise QueryError("an INTERVAL of months and days cannot be divided: divide each")
-        kind = DOUBLE if divisor.type.root in FLOATS else DataType("DECIMAL", precision=20)
+        kind = (
+            coercion.DOUBLE
+            if divisor.type.root in coercion.FLOATS
+            else DataType("DECIMAL", precision=20)
+        )
 
         def quotient(part: Expression) -> Expression:
             if isinstance(part, Literal) and part.value == 0:
                 return part
-            return function.resolve("divide", (cast_to(part, kind), divisor), Dialect.SPARK)
+            return function.resolve(
+                "divide", (coercion.cast_to(part, kind), divisor), Dialect.SPARK
+            )
 
         return self._scaled(quotient)
 
@@ -126,8 +122,8 @@ class Interval(Expression):
         made = self._each(lambda part: _rounded(change(part)))
         return replace(
             made,
-            months=cast_to(made.months, INT),
-            micros=cast_to(made.micros, BIGINT),
+            months=coercion.cast_to(made.months, coercion.INT),
+            micros=coercion.cast_to(made.micros, coercion.BIGINT),
             fields=(ends[0], ends[-1]) if self.fields else (),
         )
 
@@ -149,17 +145,17 @@ class Interval(Expression):
         Raises:
             QueryError: what it is added to is no time.
         """
-        default = TIMESTAMP_LTZ if dialect is Dialect.SPARK else TIMESTAMP
+        default = coercion.TIMESTAMP_LTZ if dialect is Dialect.SPARK else coercion.TIMESTAMP
         if time.type.root in STRINGS:
-            time = cast_to(time, default)
+            time = coercion.cast_to(time, default)
         if time.type.root == "DATE" and not self._keeps_dates(dialect):
-            time = cast_to(time, default)
+            time = coercion.cast_to(time, default)
         if time.type.root not in ("DATE", *TIMESTAMPS):
             raise QueryError(
                 f"an INTERVAL is added to a date or a timestamp, not to {time.type.root}"
             )
         arguments = (time, self.months, self.micros)
-        result = time.type.with_nullable(any_nullable(arguments))
+        result = time.type.with_nullable(coercion.any_nullable(arguments))
         return Call(result, "plus_interval", arguments)
 
     def _keeps_dates(self, dialect: Dialect) -> bool:
@@ -181,7 +177,7 @@ def spanned(one: Interval, other: Interval) -> tuple[str, ...]:
 
 
 def _rounded(part: Expression) -> Expression:
-    if part.type.root in (*FLOATS, "DECIMAL"):
+    if part.type.root in (*coercion.FLOATS, "DECIMAL"):
         return function.resolve("round", (part,), Dialect.SPARK)
     return part
 
@@ -200,15 +196,15 @@ def _product(part: Expression, factor: Expression, dialect: Dialect) -> Expressi
             return replace(part, value=part.value * factor.value)
     if isinstance(part, Literal) and part.value == 0:
         return part
-    return function.resolve("multiply", (cast_to(part, BIGINT), factor), dialect)
+    return function.resolve("multiply", (coercion.cast_to(part, coercion.BIGINT), factor), dialect)
 
 
 def interval(months: int, micros: int, fields: tuple[str, ...] = ()) -> Interval:
     """Make an interval of constants."""
     return Interval(
-        BIGINT.with_nullable(False),
-        Literal(INT.with_nullable(False), months),
-        Literal(BIGINT.with_nullable(False), micros),
+        coercion.BIGINT.with_nullable(False),
+        Literal(coercion.INT.with_nullable(False), months),
+        Literal(coercion.BIGINT.with_nullable(False), micros),
         fields,
     )
 
@@ -217,13 +213,13 @@ def of_length(length: Expression, *fields: str) -> Interval:
     """Make an interval of months, or of microseconds, as its fields say."""
     none = interval(0, 0, fields)
     if none.is_months:
-        return replace(none, months=cast_to(length, INT))
-    return replace(none, micros=cast_to(length, BIGINT))
+        return replace(none, months=coercion.cast_to(length, coercion.INT))
+    return replace(none, micros=coercion.cast_to(length, coercion.BIGINT))
 
 
 def of_value(value: Expression) -> Interval:
     """Take the value of a column as an interval."""
-    number = INT if spans.is_months(value.type) else BIGINT
+    number = coercion.INT if spans.is_months(value.type) else coercion.BIGINT
     plain = Cast(number.with_nullable(value.type.nullable), value)
     return of_length(plain, *spans.fields_of(value.type))
 

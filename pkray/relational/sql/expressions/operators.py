@@ -9,15 +9,7 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, NUMBERS, any_nullable, is_untyped_null
-from pkray.relational.plan.expressions import (
-    Call,
-    Cast,
-    Chain,
-    ColumnRef,
-    Expression,
-    Link,
-    Literal,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.sql.chains import OPERATORS as OPERATORS_OF_CHAINS
 from pkray.relational.sql.chains import OperatorChain
 from pkray.relational.sql.dialects import UnsignedShift
@@ -50,24 +42,24 @@ BINARY: dict[type[exp.Expr], str] = {
 }
 
 
-def _shift_right(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _shift_right(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     by = node.expression
     if isinstance(by, UnsignedShift):
         return binary(binder, "shiftrightunsigned", node.this, by.this)
     return binary(binder, "shiftright", node.this, by)
 
 
-def _similar(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
+def _similar(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> ir.Expression:
     further = () if escape is None else (binder.bind(escape),)
     parts = (binder.bind(node.this), binder.bind(node.expression), *further)
     return binder.resolve("similar_to", parts)
 
 
-def _paren(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _paren(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return binder.operand(node.this)
 
 
-def _negative(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _negative(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     inner = node.this
     if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
         return number_literal("-" + inner.this)
@@ -86,7 +78,7 @@ def _negative(binder: BaseBinder, node: exp.Expr) -> Expression:
     return binder.resolve("negative", (value,))
 
 
-def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Expression:
+def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> ir.Expression:
     """Bind an operator by its function's name; rows and INTERVALs are operands, too."""
     if isinstance(left, exp.Tuple) and isinstance(right, exp.Tuple):
         return _tuples(binder, name, left, right)
@@ -95,7 +87,9 @@ def binary(binder: BaseBinder, name: str, left: exp.Expr, right: exp.Expr) -> Ex
     return _combined(binder, name, binder.operand(left), binder.operand(right))
 
 
-def _combined(binder: BaseBinder, name: str, one: Expression, other: Expression) -> Expression:
+def _combined(
+    binder: BaseBinder, name: str, one: ir.Expression, other: ir.Expression
+) -> ir.Expression:
     if isinstance(one, Interval) or isinstance(other, Interval):
         return _with_interval(binder, name, one, other)
     if name == "subtract" and binder.dialect is Dialect.SPARK:
@@ -105,13 +99,13 @@ def _combined(binder: BaseBinder, name: str, one: Expression, other: Expression)
     return binder.resolve(name, (one, other))
 
 
-def _chain(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _chain(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     """Bind a chain from left to right; what is no step of numbers is a level of its own."""
-    value, links, levels = binder.operand(node.this), list[Link](), 0
+    value, links, levels = binder.operand(node.this), list[ir.Link](), 0
     for step in node.expressions:
         name, operand = BINARY[OPERATORS_OF_CHAINS[step.name]], binder.operand(step.expression)
         link = _link(binder, name, links[-1].type if links else value.type, operand)
-        if link is not None and not isinstance(value, Literal):
+        if link is not None and not isinstance(value, ir.Literal):
             links.append(link)
             continue
         value, links = _combined(binder, name, _linked(value, links), operand), []
@@ -124,11 +118,11 @@ def _chain(binder: BaseBinder, node: exp.Expr) -> Expression:
     return _linked(value, links)
 
 
-def _linked(first: Expression, links: list[Link]) -> Expression:
-    return Chain(links[-1].type, first, tuple(links)) if links else first
+def _linked(first: ir.Expression, links: list[ir.Link]) -> ir.Expression:
+    return ir.Chain(links[-1].type, first, tuple(links)) if links else first
 
 
-def _link(binder: BaseBinder, name: str, kind: DataType, operand: Expression) -> Link | None:
+def _link(binder: BaseBinder, name: str, kind: DataType, operand: ir.Expression) -> ir.Link | None:
     """Find the step that applies an operator to a value of a type."""
     if (
         kind.root not in NUMBERS
@@ -136,18 +130,18 @@ def _link(binder: BaseBinder, name: str, kind: DataType, operand: Expression) ->
         or operand.type.root not in NUMBERS
     ):
         return None
-    so_far = ColumnRef(kind, "")
+    so_far = ir.ColumnRef(kind, "")
     call = binder.resolve(name, (so_far, operand))
-    if not isinstance(call, Call) or len(call.arguments) != 2:
+    if not isinstance(call, ir.Call) or len(call.arguments) != 2:
         return None
     left, right = call.arguments
-    plain = left == so_far or left == Cast(left.type, so_far)
-    return Link(call.function, call.type, left.type, right) if plain else None
+    plain = left == so_far or left == ir.Cast(left.type, so_far)
+    return ir.Link(call.function, call.type, left.type, right) if plain else None
 
 
 def _with_interval(
-    binder: BaseBinder, name: str, left: Expression, right: Expression
-) -> Expression:
+    binder: BaseBinder, name: str, left: ir.Expression, right: ir.Expression
+) -> ir.Expression:
     if isinstance(left, Interval) and isinstance(right, Interval):
         if name in ("add", "subtract"):
             right = right.negated(binder.dialect) if name == "subtract" else right
@@ -173,7 +167,7 @@ def _with_interval(
     raise UnsupportedError(f"{name} of an INTERVAL is not supported")
 
 
-def _tuples(binder: BaseBinder, name: str, left: exp.Tuple, right: exp.Tuple) -> Expression:
+def _tuples(binder: BaseBinder, name: str, left: exp.Tuple, right: exp.Tuple) -> ir.Expression:
     if len(left.expressions) != len(right.expressions):
         raise QueryError(
             f"a row of {len(left.expressions)} values is compared with one of "
@@ -187,8 +181,8 @@ def _tuples(binder: BaseBinder, name: str, left: exp.Tuple, right: exp.Tuple) ->
 
 
 def _quantified(
-    binder: BaseBinder, compare: Callable[[exp.Expr], Expression], right: exp.Expr
-) -> Expression:
+    binder: BaseBinder, compare: Callable[[exp.Expr], ir.Expression], right: exp.Expr
+) -> ir.Expression:
     values = right.this
     while isinstance(values, exp.Paren):
         values = values.this
@@ -199,19 +193,19 @@ def _quantified(
     return _logical(word, tuple(compare(value) for value in each))
 
 
-def _and(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _and(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return _logical("and", tuple(binder.truth(part) for part in _flattened(node)))
 
 
-def _or(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _or(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return _logical("or", tuple(binder.truth(part) for part in _flattened(node)))
 
 
-def _not(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _not(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return negation(binder.truth(node.this))
 
 
-def _is(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     value, wanted = node.this, node.expression
     if isinstance(wanted, exp.Null):
         found = binder.operand(value)
@@ -219,18 +213,18 @@ def _is(binder: BaseBinder, node: exp.Expr) -> Expression:
             return interval_values.is_null(found, binder.dialect)
         return binder.resolve("is_null", (binder.bind(value),))
     if isinstance(wanted, exp.Boolean):
-        truth = Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
+        truth = ir.Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
         return binder.resolve("not_distinct", (binder.truth(value), truth))
     if isinstance(wanted, exp.JSON) and not any(wanted.args.values()):
         return binder.resolve("is_json", (binder.bind(value),))
     raise UnsupportedError(f"{excerpt(node)} is not supported")
 
 
-def _distinct(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _distinct(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return negation(binary(binder, "not_distinct", node.this, node.expression))
 
 
-def _between(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _between(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     low, high = node.args["low"], node.args["high"]
     if node.args.get("symmetric"):
         ranges = ((low, high), (high, low))
@@ -238,12 +232,12 @@ def _between(binder: BaseBinder, node: exp.Expr) -> Expression:
     return _range(binder, node.this, low, high)
 
 
-def _range(binder: BaseBinder, value: exp.Expr, low: exp.Expr, high: exp.Expr) -> Expression:
+def _range(binder: BaseBinder, value: exp.Expr, low: exp.Expr, high: exp.Expr) -> ir.Expression:
     least = binary(binder, "greater_equal", value, low)
     return _logical("and", (least, binary(binder, "less_equal", value, high)))
 
 
-def _in(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _in(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if node.args.get("query") or node.args.get("unnest"):
         raise QueryError(f"{excerpt(node)} cannot stand here")
     if isinstance(node.this, exp.Tuple):
@@ -256,11 +250,11 @@ def _in(binder: BaseBinder, node: exp.Expr) -> Expression:
     return binder.resolve("in", (first, *(binder.bind(each) for each in node.expressions)))
 
 
-def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> Expression:
+def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) -> ir.Expression:
     name = "ilike" if isinstance(node, exp.ILike) else "like"
     further = () if escape is None else (binder.bind(escape),)
 
-    def compare(pattern: exp.Expr) -> Expression:
+    def compare(pattern: exp.Expr) -> ir.Expression:
         found = binder.resolve(name, (binder.bind(node.this), binder.bind(pattern), *further))
         return negation(found) if node.args.get("negate") else found
 
@@ -269,7 +263,7 @@ def _like(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None) ->
     return _quantified(binder, compare, pattern) if quantified else compare(pattern)
 
 
-def _escape(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _escape(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if isinstance(node.this, exp.SimilarTo):
         return _similar(binder, node.this, node.expression)
     if not isinstance(node.this, exp.Like | exp.ILike):
@@ -277,33 +271,33 @@ def _escape(binder: BaseBinder, node: exp.Expr) -> Expression:
     return _like(binder, node.this, node.expression)
 
 
-def _concat(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _concat(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     parts = tuple(binder.bind(part) for part in _flattened(node))
     return binder.resolve("concat", parts)
 
 
-def _bitwise_not(binder: BaseBinder, node: exp.Expr) -> Expression:
+def _bitwise_not(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return binder.resolve("bitwise_not", (binder.bind(node.this),))
 
 
-def negation(condition: Expression) -> Expression:
+def negation(condition: ir.Expression) -> ir.Expression:
     """Negate a condition; NOT (x IS NULL) is IS NOT NULL."""
-    if isinstance(condition, Call) and condition.function == "is_null":
-        return Call(condition.type, "is_not_null", condition.arguments)
-    return Call(condition.type, "not", (condition,))
+    if isinstance(condition, ir.Call) and condition.function == "is_null":
+        return ir.Call(condition.type, "is_not_null", condition.arguments)
+    return ir.Call(condition.type, "not", (condition,))
 
 
-def _logical(name: str, parts: tuple[Expression, ...]) -> Expression:
+def _logical(name: str, parts: tuple[ir.Expression, ...]) -> ir.Expression:
     if len(parts) == 1:
         return parts[0]
     flat = tuple(
         inner
         for part in parts
         for inner in (
-            part.arguments if isinstance(part, Call) and part.function == name else (part,)
+            part.arguments if isinstance(part, ir.Call) and part.function == name else (part,)
         )
     )
-    return Call(DataType("BOOLEAN", any_nullable(flat)), name, flat)
+    return ir.Call(DataType("BOOLEAN", any_nullable(flat)), name, flat)
 
 
 def _flattened(node: exp.Expr) -> list[exp.Expr]:

@@ -9,16 +9,10 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from pkray import errors
 from pkray.arguments.file_names import fault
 from pkray.checksums import seal_json
 from pkray.clock import now_millis
-from pkray.errors import (
-    MissingFileError,
-    OptionError,
-    QueryFencedError,
-    QueryNotFoundError,
-    TableInUseError,
-)
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
@@ -254,7 +248,7 @@ class QueryStore:
         """
         wrong = fault(name)
         if wrong is not None:
-            raise OptionError(f"a query cannot be called {name!r}: {wrong}", value=name)
+            raise errors.OptionError(f"a query cannot be called {name!r}: {wrong}", value=name)
         return self._store.child(f"{FOLDER}/{name}")
 
     def _numbered(self, name: str) -> NumberedFiles:
@@ -296,7 +290,7 @@ class QueryStore:
         found = self.find(name)
         if found is None:
             known = ", ".join(each.name for each in self.all()) or "there is none"
-            raise QueryNotFoundError(f"no query is called {name}: {known}", query=name)
+            raise errors.QueryNotFoundError(f"no query is called {name}: {known}", query=name)
         return found
 
     def create(self, definition: Definition) -> Definition | None:
@@ -440,7 +434,7 @@ class QueryStore:
         wanted: _Wanted | None = _read(self.folder(definition), path, _Wanted)
         if wanted is None:
             self.check_current(definition)
-            raise MissingFileError(
+            raise errors.MissingFileError(
                 f"{path}, which says whether query {definition.name} is to run, is gone: "
                 "resume() it, and find out who deleted the file",
                 query=definition.name,
@@ -562,14 +556,14 @@ def tables_read(definition: Definition) -> list[str]:
     return [node["table"] for node in definition.document["nodes"] if "table" in node]
 
 
-def _fenced(definition: Definition, there: Definition | None) -> QueryFencedError:
+def _fenced(definition: Definition, there: Definition | None) -> errors.QueryFencedError:
     if there is None:
         what = "was dropped"
     elif there.incarnation == definition.incarnation:
         what = "was changed by another process meanwhile"
     else:
         what = f"goes on as incarnation {there.incarnation}"
-    return QueryFencedError(
+    return errors.QueryFencedError(
         f"query {definition.name} {what}: this one, {definition.incarnation}, stops; find it again "
         "by catalog.query(…)",
         query=definition.name,
@@ -595,7 +589,7 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
         read = {node.get("table") for document in documents for node in document["nodes"]}
         if table in read or table in definition.tables:
             role = "writes" if table in definition.tables else "reads"
-            raise TableInUseError(
+            raise errors.TableInUseError(
                 f"{table} cannot be {what}: query {name} {role} it; drop the query first, or give "
                 "force=True",
                 table=table,
@@ -606,5 +600,5 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
 def _read(store: ObjectStore, path: str, kind: type[Any]) -> Any:
     try:
         return read_sealed(store, path, kind)
-    except MissingFileError:
+    except errors.MissingFileError:
         return None

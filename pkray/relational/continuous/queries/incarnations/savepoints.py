@@ -14,19 +14,8 @@ from contextlib import suppress
 
 from msgspec import structs
 
+from pkray import errors
 from pkray.arguments.file_names import fault
-from pkray.errors import (
-    MissingFileError,
-    OptionError,
-    PkrayError,
-    QueryExistsError,
-    QueryFencedError,
-    QueryNotFoundError,
-    SharedResultError,
-    TableNotFoundError,
-    TagNotFoundError,
-    UnsupportedError,
-)
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.log import Checkpoint, Committed, StoredLog
@@ -62,7 +51,7 @@ def check_name(name: str) -> None:
     """
     wrong = fault(name, 80)
     if wrong is not None:
-        raise OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
+        raise errors.OptionError(f"a savepoint cannot be called {name!r}: {wrong}", value=name)
 
 
 def _holds_of(definition: Definition) -> str:
@@ -91,7 +80,7 @@ def make(
         SnapshotNotFoundError: a result has no snapshot yet.
     """
     if name in log.savepoints():
-        raise QueryExistsError(
+        raise errors.QueryExistsError(
             f"query {definition.name} has a savepoint {name!r} already: give another name",
             query=definition.name,
             name=name,
@@ -100,7 +89,7 @@ def make(
     held = f"{_holds_of(definition)}{name}-{new_incarnation()}"
     newest = log.newest_checkpoint()
     if newest is None:
-        raise QueryNotFoundError(
+        raise errors.QueryNotFoundError(
             f"query {definition.name} has ended no epoch yet: there is nothing to keep",
             query=definition.name,
         )
@@ -110,7 +99,7 @@ def make(
     try:
         _check_not_ahead(definition, newest, results)
         log.name_newest(newest, name, held)
-    except (QueryExistsError, QueryFencedError):
+    except (errors.QueryExistsError, errors.QueryFencedError):
         _forget_holds(held, results, roots)
         raise
 
@@ -124,7 +113,7 @@ def _check_not_ahead(definition: Definition, newest: Checkpoint, results: Sequen
     for table in results:
         made = ResultHistory(table).newest_of(definition.name)
         if made is not None and made.committed.epoch > newest.epoch:
-            raise QueryFencedError(
+            raise errors.QueryFencedError(
                 f"{table.name} has epoch {made.committed.epoch} of query {definition.name}, whose "
                 f"newest checkpoint is of epoch {newest.epoch}: the query goes on in another "
                 "process, or was killed; let it go on, stop it, and make the savepoint again",
@@ -135,7 +124,7 @@ def _check_not_ahead(definition: Definition, newest: Checkpoint, results: Sequen
 def _forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) -> None:
     """Let expire what a savepoint kept."""
     for table in results:
-        with suppress(TagNotFoundError, TableNotFoundError):
+        with suppress(errors.TagNotFoundError, errors.TableNotFoundError):
             table.tags.delete(held)
     for feed in Feeds(scans_of(roots)).feeds.values():
         feed.let_go(held)
@@ -160,14 +149,14 @@ def check_way_back(
     """
     found = log.savepoint(name)
     if found.digest != definition.digest:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"savepoint {name!r} of query {definition.name} was made under another plan: upgrade "
             "the query to that plan first",
             query=definition.name,
         )
     missing = log.missing_files(found)
     if missing:
-        raise MissingFileError(
+        raise errors.MissingFileError(
             f"{len(missing)} files of savepoint {name!r} of query {definition.name} are gone, "
             f"{missing[0]} among them: go back to another savepoint",
             query=definition.name,
@@ -180,7 +169,7 @@ def check_way_back(
         tagged = table.tags.get(_tag(definition, found, name)).snapshot
         others = sorted(set(_others_since(definition, table, tagged)))
         if others:
-            raise SharedResultError(
+            raise errors.SharedResultError(
                 f"{table.name} has rows that others wrote since savepoint {name!r} of query "
                 f"{definition.name}: {', '.join(others)}; begin anew by materialize(…, "
                 "replace=True), which has the whole content go",
@@ -311,13 +300,13 @@ def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) 
     """
     try:
         saved = {_tag(definition, each, name) for name, each in log.savepoints().items()}
-    except PkrayError:  # a damaged one keeps nothing from being dropped
+    except errors.PkrayError:  # a damaged one keeps nothing from being dropped
         saved = set()
     own = _holds_of(definition)
     for table in tables:
         for tag in table.tags.list()["tag_name"].to_pylist():
             if tag in saved or tag.startswith(own):
-                with suppress(TagNotFoundError):
+                with suppress(errors.TagNotFoundError):
                     table.tags.delete(tag)
         for name in table.consumers.list()["consumer_id"].to_pylist():
             if name in saved or name.startswith(own):

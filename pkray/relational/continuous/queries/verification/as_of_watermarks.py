@@ -16,25 +16,9 @@ import pyarrow.compute as pc
 
 from pkray.relational.continuous.log.late_rows import ADDED, late_name
 from pkray.relational.continuous.operators.windows.event_time import tick
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.json_writer import in_order, shared_nodes
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Exchange,
-    Filter,
-    Hint,
-    IntervalJoin,
-    JoinKind,
-    Node,
-    Over,
-    Project,
-    Scan,
-    SetKind,
-    SetOperation,
-    TemporalJoin,
-    Window,
-)
 from pkray.relational.plan.slicing import without_slices
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.schema.types import DataType
@@ -70,19 +54,19 @@ class EventTime:
             yield "rows that came late since the newest checkpoint are not known"
 
 
-def waits_for_time(roots: Sequence[Node]) -> bool:
+def waits_for_time(roots: Sequence[nodes.Node]) -> bool:
     """Whether an operator of physical plans judges lateness."""
     return any(node.judges_lateness() for root in roots for node in root.walk())
 
 
-def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
+def as_of_watermarks(roots: Sequence[nodes.Node], time: EventTime) -> list[nodes.Node]:
     """Have physical plans give what they have given at some watermarks."""
     shared = shared_nodes(roots)
-    made: dict[int, Node] = {}
+    made: dict[int, nodes.Node] = {}
     for number, node in enumerate(in_order(shared), 1):
         inputs = tuple(made[id(each)] for each in node.inputs)
         place = id(node)
-        if isinstance(node, Aggregate) and node.slices:
+        if isinstance(node, nodes.Aggregate) and node.slices:
             node = without_slices(replace(node, input=inputs[0]))  # late rows are told by windows
             inputs = node.inputs
         if node.judges_lateness():
@@ -100,34 +84,36 @@ def as_of_watermarks(roots: Sequence[Node], time: EventTime) -> list[Node]:
     return [made[id(root)] for root in shared]
 
 
-def _without(node: Node, late: pa.Table | None) -> Node:
+def _without(node: nodes.Node, late: pa.Table | None) -> nodes.Node:
     """Take late rows out, each once; put back those that were taken back late."""
     if late is None or not late.num_rows:
         return node
     schema = node.fields.arrow
     added, removed = (
-        Scan(ArrowSource("late rows", late.filter(chosen).drop_columns([ADDED]).cast(schema)))
+        nodes.Scan(ArrowSource("late rows", late.filter(chosen).drop_columns([ADDED]).cast(schema)))
         for chosen in (late.column(ADDED), pc.invert(late.column(ADDED)))
     )
     if not removed.source.row_count():
         return _less(node, added)
-    return SetOperation(
-        _less(node, _less(added, removed)), _less(removed, added), SetKind.UNION, True
+    return nodes.SetOperation(
+        _less(node, _less(added, removed)), _less(removed, added), nodes.SetKind.UNION, True
     )
 
 
-def _less(node: Node, rows: Node) -> Node:
-    return SetOperation(node, rows, SetKind.EXCEPT, True)
+def _less(node: nodes.Node, rows: nodes.Node) -> nodes.Node:
+    return nodes.SetOperation(node, rows, nodes.SetKind.EXCEPT, True)
 
 
-def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> Node:
+def _passed_rows(
+    node: nodes.Node, index: int, rows: nodes.Node, watermark: int | None
+) -> nodes.Node:
     """Leave the rows of an input that no longer wait."""
     match node:
-        case TemporalJoin(left_time=str() as column) if index == 0:
+        case nodes.TemporalJoin(left_time=str() as column) if index == 0:
             return _until(rows, column, watermark)
-        case Deduplicate(order_by=str() as column, keep_first=True) if not node.is_windowed():
+        case nodes.Deduplicate(order_by=str() as column, keep_first=True) if not node.is_windowed():
             return _until(rows, column, watermark)
-        case Over():
+        case nodes.Over():
             return _until(rows, node.order_by[0].column, watermark)
     bounds = node.inputs[index].window_bounds() if node.is_windowed() else None
     if bounds is None or bounds.window.early is not None:
@@ -135,26 +121,26 @@ def _passed_rows(node: Node, index: int, rows: Node, watermark: int | None) -> N
     return _over(rows, min(bounds.end), watermark)
 
 
-def _passed_results(node: Node, watermark: int | None) -> Node:
+def _passed_results(node: nodes.Node, watermark: int | None) -> nodes.Node:
     """Leave the results that no longer wait; let versions be all that there were."""
     match node:
-        case Window():
+        case nodes.Window():
             return _until(node, node.names[1], watermark)
-        case IntervalJoin() if node.kind not in (JoinKind.INNER, JoinKind.SEMI):
+        case nodes.IntervalJoin() if node.kind not in (nodes.JoinKind.INNER, nodes.JoinKind.SEMI):
             return _met_or_passed(node, watermark)
-        case TemporalJoin():
+        case nodes.TemporalJoin():
             return node.with_inputs(node.left, versions(node.right))
     return node
 
 
-def _met_or_passed(node: IntervalJoin, watermark: int | None) -> Node:
+def _met_or_passed(node: nodes.IntervalJoin, watermark: int | None) -> nodes.Node:
     """Leave pairs, and rows of an outer join that can meet none any more."""
     if watermark is not None and watermark >= _GREATEST:
         return node
     right_time = node.right_names[node.right.fields.names.index(node.right_time)]
     padded = {
-        node.left_time: (JoinKind.LEFT, JoinKind.FULL, JoinKind.ANTI),
-        right_time: (JoinKind.RIGHT, JoinKind.FULL),
+        node.left_time: (nodes.JoinKind.LEFT, nodes.JoinKind.FULL, nodes.JoinKind.ANTI),
+        right_time: (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL),
     }
     waits = {node.left_time: max(-node.lower, 0), right_time: max(node.upper, 0)}
     times = [name for name in (node.left_time, right_time) if name in node.fields]
@@ -166,17 +152,17 @@ def _met_or_passed(node: IntervalJoin, watermark: int | None) -> Node:
         for name in times
         if watermark is not None and node.kind in padded[name]
     ]
-    if node.kind is JoinKind.ANTI:
+    if node.kind is nodes.JoinKind.ANTI:
         met = [Literal(_BOOLEAN, False)]
-    return Filter(node, _any_of([all_of(tuple(met)), *passed]))
+    return nodes.Filter(node, _any_of([all_of(tuple(met)), *passed]))
 
 
-def versions(node: Node) -> Node:
+def versions(node: nodes.Node) -> nodes.Node:
     """Give all versions of a view that has the newest row of each key."""
     match node:
-        case Exchange() | Hint() | Project():
+        case nodes.Exchange() | nodes.Hint() | nodes.Project():
             return node.with_inputs(versions(node.input))
-        case Deduplicate(keep_first=False, rank_name=None):
+        case nodes.Deduplicate(keep_first=False, rank_name=None):
             return node.input
     return node
 
@@ -185,20 +171,20 @@ def _any_of(conditions: Sequence[Expression]) -> Expression:
     return conditions[0] if len(conditions) == 1 else Call(_BOOLEAN, "or", tuple(conditions))
 
 
-def _over(node: Node, end: str, watermark: int | None) -> Node:
+def _over(node: nodes.Node, end: str, watermark: int | None) -> nodes.Node:
     """Leave the rows of windows that are over: their last moment is passed."""
     moment = None if watermark is None else watermark + tick(node.fields[end].type)
     return _until(node, end, moment)
 
 
-def _until(node: Node, column: str, moment: int | None) -> Node:
+def _until(node: nodes.Node, column: str, moment: int | None) -> nodes.Node:
     """Leave the rows whose time is not after a moment: microseconds; None: before all."""
     if moment is None:
-        return Filter(node, Literal(_BOOLEAN, False))
-    return node if moment >= _GREATEST else Filter(node, _not_after(node, column, moment))
+        return nodes.Filter(node, Literal(_BOOLEAN, False))
+    return node if moment >= _GREATEST else nodes.Filter(node, _not_after(node, column, moment))
 
 
-def _not_after(node: Node, column: str, moment: int) -> Expression:
+def _not_after(node: nodes.Node, column: str, moment: int) -> Expression:
     kind = node.fields[column].type
     return Call(_BOOLEAN, "less_equal", (ColumnRef(kind, column), _time(kind, moment)))
 

@@ -34,28 +34,8 @@ from pkray.relational.continuous.queries.verification.as_of_watermarks import (
 from pkray.relational.continuous.queries.verification.comparison import differences
 from pkray.relational.dialect import Dialect
 from pkray.relational.local.catalogue import run
+from pkray.relational.plan import nodes as plan_nodes
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Exchange,
-    Filter,
-    Hint,
-    Limit,
-    Node,
-    Normalize,
-    Over,
-    Project,
-    RowKey,
-    Scan,
-    Sink,
-    Sort,
-    TemporalJoin,
-    TopN,
-    Values,
-    WatermarkAssign,
-    Window,
-)
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.state import NEVER, state_ttls
 from pkray.relational.plan.total_rows import with_total_rows
@@ -158,7 +138,7 @@ Times: TypeAlias = Callable[[int | None, Mapping[str, int] | None], EventTime]
 
 
 def verify(
-    roots: Sequence[Node],
+    roots: Sequence[plan_nodes.Node],
     table: Table,
     snapshot: int | None,
     reached: Place | None,
@@ -205,8 +185,8 @@ def verify(
     time = EventTime() if times is None else _time_of(None if is_ahead else named, times)
     root = roots[place] if times is None else as_of_watermarks(roots, time)[place]
     logical = to_logical(root)
-    names = logical.target if isinstance(logical, Sink) else logical.fields.names
-    query = logical.input if isinstance(logical, Sink) else logical
+    names = logical.target if isinstance(logical, plan_nodes.Sink) else logical.fields.names
+    query = logical.input if isinstance(logical, plan_nodes.Sink) else logical
     skipped: list[str] = []
     kept = [name for name in names if name != row_key_name(root)]
     try:
@@ -238,7 +218,7 @@ def _epoch_of(snapshot: Snapshot | None) -> int:
 
 
 def _expired(
-    error: SnapshotNotFoundError, table: Table, plan: Node, positions: Mapping[str, int]
+    error: SnapshotNotFoundError, table: Table, plan: plan_nodes.Node, positions: Mapping[str, int]
 ) -> SnapshotNotFoundError:
     """Make the error for inputs that have expired, which says what can still be compared."""
     feeds = Feeds(scans_of([plan])).feeds
@@ -261,14 +241,14 @@ def _said(skipped: Sequence[str]) -> Iterator[str]:
         yield f"{len(skipped)} rows that cannot be computed were left out, such as: {skipped[0]}"
 
 
-def row_key_name(root: Node) -> str | None:
+def row_key_name(root: plan_nodes.Node) -> str | None:
     """Name the column that a plan adds as the key of its result; None where it adds none."""
-    keys = (node.name for node in root.walk() if isinstance(node, RowKey))
+    keys = (node.name for node in root.walk() if isinstance(node, plan_nodes.RowKey))
     return next(keys, None)
 
 
 def _bounded(
-    plan: Node, engine: str | None, memory: int | None, skipped: list[str] | None
+    plan: plan_nodes.Node, engine: str | None, memory: int | None, skipped: list[str] | None
 ) -> Iterator[pa.RecordBatch]:
     """Run a plan once.
 
@@ -290,13 +270,13 @@ def _bounded(
 
 
 def pinned_to(
-    plan: Node, positions: Mapping[str, int], beginnings: Mapping[str, Beginning]
-) -> Node:
+    plan: plan_nodes.Node, positions: Mapping[str, int], beginnings: Mapping[str, Beginning]
+) -> plan_nodes.Node:
     """Bind the sources of a plan to positions."""
     names = Feeds(scans_of([plan]))
 
-    def bind(node: Node) -> Node:
-        if not isinstance(node, Scan):
+    def bind(node: plan_nodes.Node) -> plan_nodes.Node:
+        if not isinstance(node, plan_nodes.Scan):
             return node
         name = names.name_of(node.source)
         at, after = positions.get(name), beginnings.get(name, EVERYTHING)[0]
@@ -308,7 +288,7 @@ def pinned_to(
             case ChangelogSource() | StreamedSource() if at is not None:
                 return replace(node, source=node.source.up_to(at))
             case TableSource() if at is not None:  # before its first snapshot
-                return Values(node.fields, ())
+                return plan_nodes.Values(node.fields, ())
         return node
 
     return plan.transform(bind)
@@ -317,13 +297,13 @@ def pinned_to(
 def _changed_rows(source: TableSource, bounds: Bounds) -> ChangelogSource:
     """Give the rows of the keys that changed between two positions, as they are at the second."""
     rows = ChangelogSource(source.name, source.fields, source.primary_key, "upsert")
-    for changes in TableFeed(source).read(bounds, Scan(source)):
+    for changes in TableFeed(source).read(bounds, plan_nodes.Scan(source)):
         kinds = pa.array(SHORT).take(pa.array(changes.kinds))
         rows.epochs.append(pa.Table.from_batches([changes.rows]).append_column(ROW_KIND, kinds))
     return rows
 
 
-def check_exact(plans: Sequence[Node], dialect: Dialect, ttl: str) -> None:
+def check_exact(plans: Sequence[plan_nodes.Node], dialect: Dialect, ttl: str) -> None:
     """Check that the claim that both runs are equal leaves nothing out.
 
     Args:
@@ -341,38 +321,47 @@ def check_exact(plans: Sequence[Node], dialect: Dialect, ttl: str) -> None:
         raise UnsupportedError(f"strict: {known[0]}", reasons=tuple(known))
 
 
-def _source_of(node: Node) -> Node:
+def _source_of(node: plan_nodes.Node) -> plan_nodes.Node:
     """Find what gives the rows of a node that leaves them as they are."""
-    while isinstance(node, Exchange | Hint | Normalize | Project | WatermarkAssign):
+    while isinstance(
+        node,
+        plan_nodes.Exchange
+        | plan_nodes.Hint
+        | plan_nodes.Normalize
+        | plan_nodes.Project
+        | plan_nodes.WatermarkAssign,
+    ):
         node = node.input
     return node
 
 
-def exclusions(plan: Node) -> Iterator[str]:
+def exclusions(plan: plan_nodes.Node) -> Iterator[str]:
     """List what the claim that both runs are equal leaves out in this plan."""
     for node in plan.walk():
         match node:
-            case Scan() if node.source.begins_late:
+            case plan_nodes.Scan() if node.source.begins_late:
                 yield node.late_rows()
-            case TemporalJoin(right_time=None):
+            case plan_nodes.TemporalJoin(right_time=None):
                 yield "a lookup join sees its table as it is when a row comes"
-            case TemporalJoin():
+            case plan_nodes.TemporalJoin():
                 yield "rows and versions that come late to a temporal join meet what is left"
-                if isinstance(scan := _source_of(node.right), Scan):
+                if isinstance(scan := _source_of(node.right), plan_nodes.Scan):
                     yield f"a temporal join met versions that {scan.source.name} no longer has"
-            case Project() | Filter() if asks_time_or_chance(node):
+            case plan_nodes.Project() | plan_nodes.Filter() if asks_time_or_chance(node):
                 yield "the time of day, or chance, is asked for when a row comes"
-            case Limit(input=below) if not isinstance(below, Sort):
+            case plan_nodes.Limit(input=below) if not isinstance(below, plan_nodes.Sort):
                 yield "LIMIT without ORDER BY takes rows by arrival"
-            case Deduplicate(order_by=None):
+            case plan_nodes.Deduplicate(order_by=None):
                 yield "rows are kept by arrival"
-            case Over() if node.depends_on_arrival():
+            case plan_nodes.Over() if node.depends_on_arrival():
                 yield "rows that are equal in the order of OVER stand by arrival"
-            case TopN():
+            case plan_nodes.TopN():
                 yield "ties in the order are broken by arrival"
-            case Aggregate() if any(facts(c.function).by_arrival for _, c in node.aggregates):
+            case plan_nodes.Aggregate() if any(
+                facts(c.function).by_arrival for _, c in node.aggregates
+            ):
                 yield "an aggregate depends on the order of arrival"
-            case Window(early=early, late_delay=delay) if early or delay:
+            case plan_nodes.Window(early=early, late_delay=delay) if early or delay:
                 yield "results of windows that change come with a delay"
-            case Aggregate() if node.lacks_row():
+            case plan_nodes.Aggregate() if node.lacks_row():
                 yield "an aggregate without GROUP BY has no row over no rows"

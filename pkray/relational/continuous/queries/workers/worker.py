@@ -10,19 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
+from pkray import errors
 from pkray.clock import now_millis
-from pkray.errors import (
-    CommitError,
-    CommitFencedError,
-    CorruptFileError,
-    MissingFileError,
-    PkrayError,
-    QueryDivergedError,
-    QueryFencedError,
-    ServiceError,
-    SnapshotNotFoundError,
-    StorageError,
-)
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
 from pkray.relational.continuous.queries.workers.turns import Turns
@@ -90,7 +79,7 @@ class QueryWorker:
         self._upgrades = upgrades
         self._check_current = check_current
         self._turns = turns or Turns()
-        self._ended_by: PkrayError | None = None
+        self._ended_by: errors.PkrayError | None = None
         self._looked = 0.0
         self._run: Run | None = None
         self._tries = 0
@@ -188,7 +177,7 @@ class QueryWorker:
             if self._loop(run):
                 return 0.0
             run.checkpoint()
-            with suppress(PkrayError):
+            with suppress(errors.PkrayError):
                 self._measure(run)
             self._show(run, "ended" if run.is_ended or self._trigger.ends else "stopped")
         except Exception as error:
@@ -214,21 +203,21 @@ class QueryWorker:
         A run that slept as it began fences the writers of a newer one when it wakes, and ends:
         the newer one, which nobody overtook, has to begin again.
         """
-        is_cut_off = isinstance(error, CommitFencedError)
-        if isinstance(error, QueryFencedError) or (run is None and is_cut_off):
+        is_cut_off = isinstance(error, errors.CommitFencedError)
+        if isinstance(error, errors.QueryFencedError) or (run is None and is_cut_off):
             return True
         try:
             self._check_current()
             return run is not None and run.is_overtaken
-        except QueryFencedError:
+        except errors.QueryFencedError:
             return True
-        except PkrayError:
+        except errors.PkrayError:
             return is_cut_off
 
     def _close(self, run: Run) -> None:
         try:
             run.close()
-        except PkrayError as error:
+        except errors.PkrayError as error:
             _log.warning("query %s: what it held is let go of late: %s", self.name, error)
 
     def _loop(self, run: Run) -> bool:
@@ -286,9 +275,14 @@ class QueryWorker:
                 self._stopping.set()
             if self._upgrades is not None:
                 self._upgrades.look()
-        except (QueryFencedError, QueryDivergedError, MissingFileError, CorruptFileError) as error:
+        except (
+            errors.QueryFencedError,
+            errors.QueryDivergedError,
+            errors.MissingFileError,
+            errors.CorruptFileError,
+        ) as error:
             self._ended_by = error
-        except PkrayError as error:
+        except errors.PkrayError as error:
             _log.warning("query %s: its status is not written down: %s", self.name, error)
 
     def _show(self, run: Run | None, state: str) -> None:
@@ -299,7 +293,7 @@ class QueryWorker:
             self._moved.notify_all()
 
     def _fail(self, run: Run | None, error: Exception) -> None:
-        if not isinstance(error, PkrayError):
+        if not isinstance(error, errors.PkrayError):
             _log.exception("query %s failed", self.name)
         epoch = run.next_epoch if run is not None else -1
         node = run.running_node if run is not None else None
@@ -307,11 +301,11 @@ class QueryWorker:
         failure = Failure(str(error), type(error).__name__, epoch, now_millis(), node, run=run_name)
         try:
             self._failure = self._on_failure(failure)
-        except QueryFencedError as fenced:
+        except errors.QueryFencedError as fenced:
             _log.warning("query %s: this run stops: %s", self.name, fenced)
             self._show(run, "fenced")
             return
-        except PkrayError as second:
+        except errors.PkrayError as second:
             self._failure = failure
             _log.warning("query %s: its failure is not written down: %s", self.name, second)
         with self._moved:
@@ -321,6 +315,8 @@ class QueryWorker:
 
 def passes(error: Exception) -> bool:
     """Whether an error may be gone when the query begins anew: storage and services come back."""
-    if isinstance(error, CorruptFileError | MissingFileError | SnapshotNotFoundError):
+    if isinstance(
+        error, errors.CorruptFileError | errors.MissingFileError | errors.SnapshotNotFoundError
+    ):
         return False
-    return isinstance(error, StorageError | ServiceError | CommitError)
+    return isinstance(error, errors.StorageError | errors.ServiceError | errors.CommitError)

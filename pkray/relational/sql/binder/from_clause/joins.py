@@ -6,14 +6,7 @@ from collections.abc import Mapping
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import with_one_zero
-from pkray.relational.plan.expressions import (
-    Call,
-    ColumnRef,
-    Expression,
-    all_of,
-    conjuncts,
-    replace_columns,
-)
+from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Join, JoinKind, Node
 from pkray.relational.sql.binder.scope import Rows
@@ -21,7 +14,7 @@ from pkray.relational.sql.binder.scope import Rows
 EQUALITIES = {"equal": False, "not_distinct": True}
 
 
-def normalized(key: Expression, dialect: Dialect) -> Expression:
+def normalized(key: ir.Expression, dialect: Dialect) -> ir.Expression:
     """Make 0.0 and -0.0 one key in the spark dialect."""
     return with_one_zero(key) if dialect is Dialect.SPARK else key
 
@@ -43,27 +36,27 @@ class JoinBuilder:
         self.left_keys: list[str] = []
         self.right_keys: list[str] = []
         self.null_safe: list[bool] = []
-        self.conditions: list[Expression] = []
+        self.conditions: list[ir.Expression] = []
 
-    def renamed(self, expression: Expression) -> Expression:
+    def renamed(self, expression: ir.Expression) -> ir.Expression:
         """Make an expression over the right node's own columns one over the joined ones."""
         taken = {original: name for name, original in self._original.items()}
         return renamed(expression, taken)
 
-    def on(self, condition: Expression) -> None:
+    def on(self, condition: ir.Expression) -> None:
         """Add a condition: equalities of both sides as keys, the rest as it is."""
-        for each in conjuncts(condition):
+        for each in ir.conjuncts(condition):
             if not self._as_key(each):
                 self.conditions.append(each)
 
-    def equate(self, left: Expression, right: Expression, *, null_safe: bool = False) -> None:
+    def equate(self, left: ir.Expression, right: ir.Expression, *, null_safe: bool = False) -> None:
         """Add a key; `right` is over the right node's own columns, and of the left's type."""
         self.left_keys += self.left.compute([normalized(left, self.dialect)], "j")
         self.right_keys += self.right.compute([normalized(right, self.dialect)], "j")
         self.null_safe.append(null_safe)
 
-    def _as_key(self, condition: Expression) -> bool:
-        if not isinstance(condition, Call) or condition.function not in EQUALITIES:
+    def _as_key(self, condition: ir.Expression) -> bool:
+        if not isinstance(condition, ir.Call) or condition.function not in EQUALITIES:
             return False
         left, right = condition.arguments
         if self._is_right(left) and self._is_left(right):
@@ -75,11 +68,11 @@ class JoinBuilder:
         self.equate(left, renamed(right, self._original), null_safe=EQUALITIES[condition.function])
         return True
 
-    def _is_left(self, expression: Expression) -> bool:
+    def _is_left(self, expression: ir.Expression) -> bool:
         columns = expression.columns()
         return bool(columns) and columns <= set(self.left.node.fields.names)
 
-    def _is_right(self, expression: Expression) -> bool:
+    def _is_right(self, expression: ir.Expression) -> bool:
         columns = expression.columns()
         return bool(columns) and columns.isdisjoint(self.left.node.fields.names)
 
@@ -95,16 +88,16 @@ class JoinBuilder:
             tuple(self.left_keys),
             tuple(self.right_keys),
             (*self.names, *added),
-            all_of(tuple(self.conditions)),
+            ir.all_of(tuple(self.conditions)),
             tuple(self.null_safe),
             null_aware,
             mark_name,
         )
 
 
-def renamed(expression: Expression, names: Mapping[str, str]) -> Expression:
+def renamed(expression: ir.Expression, names: Mapping[str, str]) -> ir.Expression:
     """Give columns other names."""
 
-    return replace_columns(
-        expression, lambda column: ColumnRef(column.type, names.get(column.name, column.name))
+    return ir.replace_columns(
+        expression, lambda column: ir.ColumnRef(column.type, names.get(column.name, column.name))
     )
