@@ -20,16 +20,7 @@ from pkray.storage.opening import open_store
 from pkray.storage.parquet import ParquetWriter, read_batches
 from tests.damaged_json import mutations
 from tests.effort import examples
-from tests.faults.script import (
-    NAME,
-    branch,
-    commit,
-    compact,
-    create,
-    expire,
-    on_table,
-    tag,
-)
+from tests.faults import script
 
 MANY = 400
 """Rows of the first commit: data files have pages worth damaging."""
@@ -58,20 +49,20 @@ HEALED = ("earliest hint", "latest hint", "hint of changelogs")
 def _plain(catalog: pkray.Catalog) -> None:
     """A table with changelogs that outlived their snapshots, a branch, a tag and a consumer."""
     for step in (
-        create(
+        script.create(
             changelog_producer="input",
             write_only="true",
             **{"changelog.num-retained.min": "50", "changelog.num-retained.max": "100"},
         ),
-        commit("a", 0, {(n, "xy"[n % 2]): n * n for n in range(MANY)}),
-        commit("a", 1, {(n, "x"): n for n in range(0, MANY, 7)}, deleted=((1, "y"),)),
-        expire(1),
-        commit("b", 0, {(3, "y"): 33}),
-        compact(full=True),
-        tag("v1"),
-        branch("side", "v1"),
-        commit("a", 2, {(4, "x"): 44}),
-        on_table(lambda table: table.consumers.reset("reader", 3)),
+        script.commit("a", 0, {(n, "xy"[n % 2]): n * n for n in range(MANY)}),
+        script.commit("a", 1, {(n, "x"): n for n in range(0, MANY, 7)}, deleted=((1, "y"),)),
+        script.expire(1),
+        script.commit("b", 0, {(3, "y"): 33}),
+        script.compact(full=True),
+        script.tag("v1"),
+        script.branch("side", "v1"),
+        script.commit("a", 2, {(4, "x"): 44}),
+        script.on_table(lambda table: table.consumers.reset("reader", 3)),
     ):
         step(catalog)
 
@@ -80,10 +71,10 @@ def _marked(catalog: pkray.Catalog) -> None:
     """A table with dynamic buckets and deletion vectors."""
     dynamic = {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "300"}
     for step in (
-        create(bucket="-1", partitioned=False, **dynamic),
-        commit("a", 0, {(n, "x"): n for n in range(MANY)}),
-        compact(full=True),
-        commit("a", 1, {(n, "y"): -n for n in range(0, MANY, 9)}),
+        script.create(bucket="-1", partitioned=False, **dynamic),
+        script.commit("a", 0, {(n, "x"): n for n in range(MANY)}),
+        script.compact(full=True),
+        script.commit("a", 1, {(n, "y"): -n for n in range(0, MANY, 9)}),
     ):
         step(catalog)
 
@@ -91,7 +82,7 @@ def _marked(catalog: pkray.Catalog) -> None:
 def everything(root: Path, process: Any) -> Any:
     """All that can be read of the table, in a new process; and what would be written to it."""
     with process(str(root)) as catalog:
-        table = catalog.load_table(NAME)
+        table = catalog.load_table(script.NAME)
         ids = table.snapshots()["snapshot_id"].to_pylist()
         found = {
             "rows": _rows(table.to_arrow()),

@@ -17,16 +17,7 @@ from pkray.checksums import KEY, seal_json
 from pkray.errors import OptionError, PkrayError, StorageError
 from pkray.format.avro import schemas as avro_schemas
 from pkray.format.avro.files import read_records, write_records
-from tests.faults.script import (
-    FOREVER,
-    NAME,
-    branch,
-    commit,
-    compact,
-    create,
-    on_table,
-    tag,
-)
+from tests.faults import script
 
 TABLE = "w/shop.db/orders"
 VICTIM = "precious"
@@ -43,14 +34,14 @@ def _outside(folder: str) -> str:
 
 def _plain(catalog: pkray.Catalog) -> None:
     for step in (
-        create(changelog_producer="input"),
-        commit("a", 0, {(n, "x"): n for n in range(9)}),
-        commit("a", 1, {(1, "x"): 11}, deleted=((2, "x"),)),
-        tag("v1"),
-        branch("side", "v1"),
-        compact(full=True),
-        commit("a", 2, {(3, "x"): 33}),
-        commit("a", 3, {(4, "x"): 44}),
+        script.create(changelog_producer="input"),
+        script.commit("a", 0, {(n, "x"): n for n in range(9)}),
+        script.commit("a", 1, {(1, "x"): 11}, deleted=((2, "x"),)),
+        script.tag("v1"),
+        script.branch("side", "v1"),
+        script.compact(full=True),
+        script.commit("a", 2, {(3, "x"): 33}),
+        script.commit("a", 3, {(4, "x"): 44}),
     ):
         step(catalog)
 
@@ -58,12 +49,12 @@ def _plain(catalog: pkray.Catalog) -> None:
 def _marked(catalog: pkray.Catalog) -> None:
     options = {"deletion-vectors.enabled": "true", "dynamic-bucket.target-row-num": "300"}
     for step in (
-        create(bucket="-1", partitioned=False, **options),
-        commit("a", 0, {(n, "x"): n for n in range(9)}),
-        compact(full=True),
-        commit("a", 1, {(1, "y"): 11}),
-        tag("v1"),
-        commit("a", 2, {(3, "y"): 33}),
+        script.create(bucket="-1", partitioned=False, **options),
+        script.commit("a", 0, {(n, "x"): n for n in range(9)}),
+        script.compact(full=True),
+        script.commit("a", 1, {(1, "y"): 11}),
+        script.tag("v1"),
+        script.commit("a", 2, {(3, "y"): 33}),
     ):
         step(catalog)
 
@@ -178,24 +169,28 @@ def _work(warehouse: Path) -> list[str]:
     """Everything that reads or deletes files, on a crafted table; what was not refused."""
     done = []
     steps: dict[str, Callable[[pkray.Catalog], object]] = {
-        "read": lambda catalog: catalog.load_table(NAME).to_arrow(),
-        "read a tag": lambda catalog: catalog.load_table(NAME).to_arrow(tag="v1"),
-        "read a branch": lambda catalog: catalog.load_table(f"{NAME}$branch_side").to_arrow(),
-        "look up": on_table(lambda t: t.lookup([{"k": 1, "dt": "x"}], visibility="committed")),
-        "changelog": on_table(lambda table: table.changelog(1)),
-        "statistics": lambda catalog: catalog.load_table(f"{NAME}$statistics").to_arrow(),
-        "files": lambda catalog: catalog.load_table(f"{NAME}$files").to_arrow(),
-        "commit": commit("b", 0, {(5, "x"): 55}),
-        "compact": compact(full=True),
-        "drop a partition": on_table(lambda table: table.drop_partitions([{"dt": "x"}])),
-        "rescale": on_table(lambda table: table.rescale(2)),
-        "expire": on_table(lambda table: table.expire_snapshots(1, 1, FOREVER)),
-        "clean": on_table(lambda table: table.remove_orphan_files(FOREVER)),
-        "fast-forward": on_table(lambda table: table.branches.fast_forward("side")),
-        "delete a branch": on_table(lambda table: table.branches.delete("side")),
-        "roll back": on_table(lambda table: table.rollback_to(1)),
-        "delete a tag": on_table(lambda table: table.tags.delete("v1")),
-        "drop": lambda catalog: catalog.drop_table(NAME),
+        "read": lambda catalog: catalog.load_table(script.NAME).to_arrow(),
+        "read a tag": lambda catalog: catalog.load_table(script.NAME).to_arrow(tag="v1"),
+        "read a branch": lambda catalog: catalog.load_table(
+            f"{script.NAME}$branch_side"
+        ).to_arrow(),
+        "look up": script.on_table(
+            lambda t: t.lookup([{"k": 1, "dt": "x"}], visibility="committed")
+        ),
+        "changelog": script.on_table(lambda table: table.changelog(1)),
+        "statistics": lambda catalog: catalog.load_table(f"{script.NAME}$statistics").to_arrow(),
+        "files": lambda catalog: catalog.load_table(f"{script.NAME}$files").to_arrow(),
+        "commit": script.commit("b", 0, {(5, "x"): 55}),
+        "compact": script.compact(full=True),
+        "drop a partition": script.on_table(lambda table: table.drop_partitions([{"dt": "x"}])),
+        "rescale": script.on_table(lambda table: table.rescale(2)),
+        "expire": script.on_table(lambda table: table.expire_snapshots(1, 1, script.FOREVER)),
+        "clean": script.on_table(lambda table: table.remove_orphan_files(script.FOREVER)),
+        "fast-forward": script.on_table(lambda table: table.branches.fast_forward("side")),
+        "delete a branch": script.on_table(lambda table: table.branches.delete("side")),
+        "roll back": script.on_table(lambda table: table.rollback_to(1)),
+        "delete a tag": script.on_table(lambda table: table.tags.delete("v1")),
+        "drop": lambda catalog: catalog.drop_table(script.NAME),
     }
     for name, step in steps.items():
         with pkray.connect(str(warehouse), runtime_options={"owners": 1}) as catalog:
@@ -241,8 +236,8 @@ def test_a_crafted_schema_writes_nothing_outside(copy, key):
     beside = sorted(copy.iterdir())
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
         with pytest.raises(OptionError, match="without slashes"):
-            commit("b", 0, {(5, "x"): 55})(catalog)
-        table = catalog.load_table(NAME)
+            script.commit("b", 0, {(5, "x"): 55})(catalog)
+        table = catalog.load_table(script.NAME)
         with pytest.raises(OptionError, match="without slashes"):
             table.alter.set_options({"bucket": "2"})
     assert sorted(copy.iterdir()) == beside
@@ -251,7 +246,7 @@ def test_a_crafted_schema_writes_nothing_outside(copy, key):
 def test_options_are_checked_when_they_are_altered(copy):
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
         with pytest.raises(OptionError, match="without slashes"):
-            catalog.load_table(NAME).alter.set_options({"data-file.prefix": _outside(DATA)})
+            catalog.load_table(script.NAME).alter.set_options({"data-file.prefix": _outside(DATA)})
 
 
 @pytest.mark.parametrize("total", [0, -1])
@@ -263,7 +258,7 @@ def test_a_crafted_number_of_buckets_is_no_way_to_rows(copy, total):
     _with_sizes(copy / TABLE)
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
         with pytest.raises(PkrayError, match=f"spread over {total} buckets"):
-            catalog.load_table(NAME).lookup([{"k": 1, "dt": "x"}], visibility="committed")
+            catalog.load_table(script.NAME).lookup([{"k": 1, "dt": "x"}], visibility="committed")
 
 
 @pytest.fixture
@@ -278,13 +273,13 @@ def linked(copy) -> Path:
 
 def test_orphans_are_not_looked_for_behind_links(copy, linked):
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
-        catalog.load_table(NAME).remove_orphan_files(FOREVER)
+        catalog.load_table(script.NAME).remove_orphan_files(script.FOREVER)
     assert (linked / "bucket-0/data-old.parquet").read_bytes() == b"kept"
 
 
 def test_a_dropped_table_takes_its_links_and_not_what_they_lead_to(copy, linked):
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
-        catalog.drop_table(NAME)
+        catalog.drop_table(script.NAME)
     assert not (copy / TABLE).exists()
     assert (linked / "bucket-0/data-old.parquet").read_bytes() == b"kept"
 
@@ -298,5 +293,5 @@ def test_what_lies_outside_the_warehouse_is_not_dropped(copy, link):
     with pkray.connect(str(copy / "w"), runtime_options={"owners": 1}) as catalog:
         with pytest.raises(StorageError, match="a link leads from there"):
             catalog.drop_database("shop", cascade=True)
-        assert catalog.load_table(NAME).to_arrow().num_rows
+        assert catalog.load_table(script.NAME).to_arrow().num_rows
     assert sorted(outside.rglob("*")) == files

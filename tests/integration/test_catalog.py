@@ -9,17 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import (
-    BranchNotFoundError,
-    DatabaseExistsError,
-    DatabaseNotFoundError,
-    InputError,
-    SchemaError,
-    TableError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from pkray import errors
 
 COLUMNS = [("id", "BIGINT"), ("v", "INT")]
 
@@ -49,7 +39,7 @@ def made(catalog: pkray.Catalog, name: str = "shop.orders", *ids: int) -> pkray.
 def test_a_database_without_tables_is_listed_until_it_is_dropped(catalog):
     catalog.create_database("empty")
     assert (catalog.list_databases(), catalog.list_tables("empty")) == (["empty"], [])
-    with pytest.raises(DatabaseExistsError, match="only if it does not exist"):
+    with pytest.raises(errors.DatabaseExistsError, match="only if it does not exist"):
         catalog.create_database("empty")
     catalog.create_database("empty", if_not_exists=True)
     catalog.drop_database("empty")
@@ -58,9 +48,9 @@ def test_a_database_without_tables_is_listed_until_it_is_dropped(catalog):
 
 def test_a_database_that_is_not_there_is_named(catalog):
     made(catalog)
-    with pytest.raises(DatabaseNotFoundError, match="its databases are shop"):
+    with pytest.raises(errors.DatabaseNotFoundError, match="its databases are shop"):
         catalog.list_tables("stop")
-    with pytest.raises(DatabaseNotFoundError, match="stop"):
+    with pytest.raises(errors.DatabaseNotFoundError, match="stop"):
         catalog.drop_database("stop")
     catalog.drop_database("stop", if_exists=True)
 
@@ -68,7 +58,7 @@ def test_a_database_that_is_not_there_is_named(catalog):
 def test_tables_keep_their_database_from_being_dropped(catalog):
     made(catalog, "shop.orders", 1)
     made(catalog, "shop.people")
-    with pytest.raises(TableError, match=r"drop shop\.orders, shop\.people first"):
+    with pytest.raises(errors.TableError, match=r"drop shop\.orders, shop\.people first"):
         catalog.drop_database("shop")
     catalog.drop_database("shop", cascade=True)
     assert (catalog.list_databases(), catalog.list_tables()) == ([], [])
@@ -99,9 +89,9 @@ def test_a_renamed_table_has_its_rows_tags_and_branches(on_disk):
 def test_a_new_name_that_is_taken_is_refused(on_disk):
     made(on_disk, "shop.orders", 1)
     made(on_disk, "shop.people", 2)
-    with pytest.raises(TableExistsError, match=r"shop\.people"):
+    with pytest.raises(errors.TableExistsError, match=r"shop\.people"):
         on_disk.rename_table("shop.orders", "shop.people")
-    with pytest.raises(TableNotFoundError, match=r"shop\.nothing"):
+    with pytest.raises(errors.TableNotFoundError, match=r"shop\.nothing"):
         on_disk.rename_table("shop.nothing", "shop.other")
     assert on_disk.load_table("shop.people").to_arrow()["id"].to_pylist() == [2]
 
@@ -109,7 +99,7 @@ def test_a_new_name_that_is_taken_is_refused(on_disk):
 def test_an_object_store_renames_no_table(tmp_path):
     with pkray.connect(f"memory://{tmp_path.name}") as catalog:
         made(catalog, "shop.orders", 1)
-        with pytest.raises(UnsupportedError, match="copy the rows"):
+        with pytest.raises(errors.UnsupportedError, match="copy the rows"):
             catalog.rename_table("shop.orders", "shop.other")
         assert catalog.list_tables() == ["shop.orders"]
 
@@ -118,7 +108,7 @@ def test_an_object_store_renames_no_table(tmp_path):
     "name", ["orders", "s...x", "..s.x", "s.a b", "s.a\nb", "s.a/b", "s.a$", "s.a$x$y", "s.", 5]
 )
 def test_what_no_table_can_be_called(catalog, name):
-    with pytest.raises(TableNotFoundError, match="a table's name"):
+    with pytest.raises(errors.TableNotFoundError, match="a table's name"):
         catalog.create_table(name, COLUMNS, ["id"])
     assert catalog.list_databases() == []
 
@@ -131,7 +121,7 @@ def test_system_tables_and_branches_are_no_tables_to_be_made(catalog, name):
         lambda: catalog.drop_table(name),
         lambda: catalog.rename_table(name, "shop.other"),
     ):
-        with pytest.raises(TableError, match=r"shop\.orders"):
+        with pytest.raises(errors.TableError, match=r"shop\.orders"):
             change()
     assert catalog.list_tables() == ["shop.orders"]
 
@@ -188,11 +178,11 @@ def test_what_was_dropped_is_not_there(catalog):
     writer = table.open_writer("late")
     writer.upsert([{"id": 2, "v": 2}])
     catalog.drop_table("shop.orders")
-    with pytest.raises(TableNotFoundError, match=r"shop\.orders does not exist any more"):
+    with pytest.raises(errors.TableNotFoundError, match=r"shop\.orders does not exist any more"):
         writer.commit(1)
     writer.close()
     for read in (table.to_arrow, table.open_writer, lambda: table.lookup([{"id": 1}])):
-        with pytest.raises(TableNotFoundError, match=r"shop\.orders does not exist"):
+        with pytest.raises(errors.TableNotFoundError, match=r"shop\.orders does not exist"):
             read()
     assert not catalog.table_exists("shop.orders")
 
@@ -207,20 +197,20 @@ def test_system_tables_of_a_branch(catalog):
     users = catalog.load_table("shop.orders$branch_b$snapshots").to_arrow(["commit_user"])
     assert users.to_pydict() == {"commit_user": ["job", "other"]}
     assert catalog.load_table("shop.orders$snapshots").to_arrow().num_rows == 1
-    with pytest.raises(BranchNotFoundError, match="its branches are b"):
+    with pytest.raises(errors.BranchNotFoundError, match="its branches are b"):
         catalog.load_table("shop.orders$branch_c$snapshots")
 
 
 def test_a_system_table_is_read_alone(catalog):
     made(catalog, "shop.orders", 1)
     files = catalog.load_table("shop.orders$files")
-    with pytest.raises(UnsupportedError, match=r"open_writer goes with shop\.orders"):
+    with pytest.raises(errors.UnsupportedError, match=r"open_writer goes with shop\.orders"):
         files.open_writer()
     with pytest.raises(AttributeError, match="no attribute 'opne_writer'"):
         _ = files.opne_writer
-    with pytest.raises(InputError, match="did you mean 'level'"):
+    with pytest.raises(errors.InputError, match="did you mean 'level'"):
         files.to_arrow(filter="lvl = 0")
-    with pytest.raises(SchemaError, match="did you mean 'level'"):
+    with pytest.raises(errors.SchemaError, match="did you mean 'level'"):
         files.to_arrow(columns=["lvl"])
 
 
@@ -228,7 +218,7 @@ def test_which_names_are_there(catalog):
     made(catalog)
     names = ("shop.orders", "shop.orders$files", "shop.orders$file", "shop.orders$branch_b", "a.b")
     assert [catalog.table_exists(name) for name in names] == [True, True, False, False, False]
-    with pytest.raises(TableNotFoundError, match="did you mean 'files'"):
+    with pytest.raises(errors.TableNotFoundError, match="did you mean 'files'"):
         catalog.load_table("shop.orders$file")
 
 
@@ -252,7 +242,7 @@ def test_columns_as_a_mapping_and_as_arrow_types(catalog):
     ],
 )
 def test_definitions_that_are_none(catalog, schema, arguments, message):
-    with pytest.raises(SchemaError, match=message):
+    with pytest.raises(errors.SchemaError, match=message):
         catalog.create_table("shop.items", schema, ["id"], **arguments)
     assert not catalog.table_exists("shop.items")
 

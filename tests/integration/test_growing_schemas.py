@@ -11,13 +11,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import (
-    InputError,
-    OptionError,
-    SchemaChangedError,
-    SchemaError,
-    UnsupportedError,
-)
+from pkray import errors
 
 COLUMNS = [("id", "BIGINT NOT NULL"), ("v", "STRING"), ("n", "INT")]
 Make = Callable[..., pkray.Table]
@@ -56,7 +50,7 @@ MORE = {
 @pytest.mark.parametrize("kind", SOME)
 def test_rows_that_lack_a_column_are_refused_with_the_remedy(make, kind):
     table = make()
-    with pytest.raises(InputError, match="missing='null'"):
+    with pytest.raises(errors.InputError, match="missing='null'"):
         table.upsert(SOME[kind])
     assert rows(table) == []
 
@@ -75,19 +69,19 @@ def test_dicts_may_lack_different_columns(make):
 
 
 def test_keys_must_be_there_all_the_same(make):
-    with pytest.raises(InputError, match="primary key column 'id'"):
+    with pytest.raises(errors.InputError, match="primary key column 'id'"):
         make().upsert([{"v": "a", "n": 1}], missing="null")
 
 
 def test_columns_without_nulls_must_be_there_all_the_same(make):
     table = make([("id", "INT NOT NULL"), ("v", "STRING NOT NULL")])
-    with pytest.raises(InputError, match="'v'"):
+    with pytest.raises(errors.InputError, match="'v'"):
         table.upsert([{"id": 1}], missing="null")
 
 
 def test_what_orders_rows_must_be_there_all_the_same(make):
     table = make(**{"sequence.field": "n"})
-    with pytest.raises(InputError, match="says which row is newer"):
+    with pytest.raises(errors.InputError, match="says which row is newer"):
         table.upsert([{"id": 1, "v": "a"}], missing="null")
 
 
@@ -106,14 +100,14 @@ def test_partial_updates_take_some_of_the_columns(make):
 
 @pytest.mark.parametrize("word", ["Null", "", None, 1])
 def test_there_are_two_words_for_what_is_missing(make, word):
-    with pytest.raises(OptionError, match="missing cannot be"):
+    with pytest.raises(errors.OptionError, match="missing cannot be"):
         make().open_writer(missing=word)
 
 
 @pytest.mark.parametrize("kind", ["dicts", "arrow", "batch", "pandas"])
 def test_a_new_column_is_refused_unless_asked_for(make, kind):
     table = make()
-    with pytest.raises(InputError, match="'x' is not in the table"):
+    with pytest.raises(errors.InputError, match="'x' is not in the table"):
         table.upsert(MORE[kind])
     assert list(table.schema.names) == ["id", "v", "n"]
 
@@ -164,7 +158,7 @@ def test_rows_without_a_new_column_are_committed_first(make):
     table = make()
     with table.open_writer("job", missing="null", merge_schema=True) as writer:
         writer.upsert([{"id": 1, "v": "a"}])
-        with pytest.raises(SchemaChangedError, match="commit them first"):
+        with pytest.raises(errors.SchemaChangedError, match="commit them first"):
             writer.upsert([{"id": 2, "x": 1}])
         writer.commit(1)
         writer.upsert([{"id": 2, "x": 1}])
@@ -197,7 +191,8 @@ def test_new_columns_with_dynamic_buckets(make):
 
 
 @pytest.mark.parametrize(
-    ("value", "error"), [(None, UnsupportedError), (object(), InputError), (1 + 2j, InputError)]
+    ("value", "error"),
+    [(None, errors.UnsupportedError), (object(), errors.InputError), (1 + 2j, errors.InputError)],
 )
 def test_a_new_column_without_a_type_is_refused(make, value, error):
     table = make()
@@ -208,12 +203,12 @@ def test_a_new_column_without_a_type_is_refused(make, value, error):
 
 def test_new_columns_of_pandas_without_a_type_are_refused(make):
     frame = pd.DataFrame({"id": [1], "v": ["a"], "n": [2], "x": [np.complex64(1)]})
-    with pytest.raises(InputError, match="'x'"):
+    with pytest.raises(errors.InputError, match="'x'"):
         make().upsert(frame, merge_schema=True)
 
 
 def test_a_column_that_no_table_can_have_is_refused(make):
-    with pytest.raises(SchemaError, match="_SEQUENCE_NUMBER"):
+    with pytest.raises(errors.SchemaError, match="_SEQUENCE_NUMBER"):
         make().upsert([{"id": 1, "v": "a", "n": 2, "_SEQUENCE_NUMBER": 1}], merge_schema=True)
 
 
@@ -248,7 +243,7 @@ def test_rows_are_deleted_by_key(make):
 
 @pytest.mark.parametrize("given", [{}, {"keys": [{"id": 1}], "where": "id = 1"}])
 def test_keys_or_a_filter_say_what_is_deleted(make, given):
-    with pytest.raises(OptionError, match="delete takes keys"):
+    with pytest.raises(errors.OptionError, match="delete takes keys"):
         make().delete(**given)
 
 

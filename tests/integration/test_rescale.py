@@ -11,13 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.errors import (
-    CommitConflictError,
-    OptionError,
-    PartitionBucketsError,
-    PkrayError,
-    SchemaChangedError,
-)
+from pkray import errors
 from pkray.format.bucket import assign_buckets
 from pkray.metadata.live import live_files
 from pkray.scan.split import Split
@@ -155,7 +149,7 @@ def test_partitions_one_at_a_time(tmp_path):
         writer.upsert(rows("b", [1], "written"))
         writer.upsert(rows("new", [1], "written"))
         writer.commit()
-        with pytest.raises(PartitionBucketsError, match="rescale") as error:
+        with pytest.raises(errors.PartitionBucketsError, match="rescale") as error:
             writer.upsert(rows("a", [1], "refused"))
             writer.commit()
         assert error.value.buckets == 3
@@ -185,9 +179,9 @@ def test_an_open_writer_is_told(tmp_path):
     with table.open_writer("job") as writer:
         writer.upsert(rows("a", [1, 100], "lost"))
         table.rescale(4)
-        with pytest.raises(SchemaChangedError, match="buckets"):
+        with pytest.raises(errors.SchemaChangedError, match="buckets"):
             writer.commit()
-        with pytest.raises(SchemaChangedError, match="buckets"):
+        with pytest.raises(errors.SchemaChangedError, match="buckets"):
             writer.upsert(rows("a", [2], "lost"))
     assert content(table.to_arrow()) == before
     with table.open_writer("job") as writer:
@@ -214,7 +208,7 @@ def test_a_writer_of_another_process_is_told(tmp_path):
         with elsewhere.load_table("db.t").open_writer() as rival:
             rival.upsert(rows("a", [1], "theirs"))
             table.rescale(5)
-            with pytest.raises((SchemaChangedError, CommitConflictError)):
+            with pytest.raises((errors.SchemaChangedError, errors.CommitConflictError)):
                 rival.commit()
         with elsewhere.load_table("db.t").open_writer() as rival:
             rival.upsert(rows("a", [1], "theirs"))
@@ -231,7 +225,7 @@ def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
             writer.upsert(rows("a", [1], "lost"))
             (table if elsewhere else catalog.load_table("db.t")).rescale(5)
             for work in (writer.upsert, writer.upsert, writer.delete, lambda _: writer.commit()):
-                with pytest.raises(SchemaChangedError, match="open a new writer"):
+                with pytest.raises(errors.SchemaChangedError, match="open a new writer"):
                     work(rows("a", range(9), "lost"))
         with catalog.load_table("db.t").open_writer() as writer:
             writer.upsert(rows("a", [1], "written"))
@@ -249,7 +243,7 @@ def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(tmp_p
             writer.upsert(rows("b", range(40), "written"))
             rescaled.rescale(1)
             rescaled.rescale(2, partitions=[{"dt": "a"}])
-            with pytest.raises(PartitionBucketsError, match="rescale the partition"):
+            with pytest.raises(errors.PartitionBucketsError, match="rescale the partition"):
                 writer.commit()
             assert content(table.to_arrow()) == before
             rescaled.rescale(2)
@@ -268,7 +262,7 @@ def test_rows_fit_a_table_that_others_rolled_back_to_as_many_buckets(tmp_path):
     with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
         elsewhere = catalog.load_table("db.t")
         with elsewhere.open_writer() as writer:
-            with pytest.raises(PartitionBucketsError, match="rescale the partition"):
+            with pytest.raises(errors.PartitionBucketsError, match="rescale the partition"):
                 writer.upsert(rows("a", range(40), "refused"))
             writer.abort()
             table.rollback_to(first)
@@ -289,7 +283,7 @@ def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_pat
         with catalog.load_table("db.t").open_writer() as writer:
             writer.upsert(rows("a", range(40), "written"))
             table.rollback_to(first)
-            with pytest.raises(PartitionBucketsError, match=r"table\.rescale\(buckets=5\)"):
+            with pytest.raises(errors.PartitionBucketsError, match=r"table\.rescale\(buckets=5\)"):
                 writer.commit()
             assert content(table.to_arrow()) == before
             table.rescale(5)
@@ -314,14 +308,14 @@ def test_lookups_do_not_miss_rows_that_wait_for_a_rescale(tmp_path, buckets):
             assert content(elsewhere.lookup(KEYS)) == expected
             table.rollback_to(first)
             for find in (elsewhere.lookup, elsewhere.lookup_prefix):
-                with pytest.raises(PartitionBucketsError, match="visibility='committed'"):
+                with pytest.raises(errors.PartitionBucketsError, match="visibility='committed'"):
                     find(KEYS)
-                with pytest.raises(PartitionBucketsError, match=rf"buckets={buckets}\)"):
+                with pytest.raises(errors.PartitionBucketsError, match=rf"buckets={buckets}\)"):
                     find(KEYS[7:8])
                 assert content(find(KEYS, visibility="committed")) == before
                 others = find([key for key in KEYS if key["dt"] != "a"])
                 assert content(others) == {key: row for key, row in before.items() if key[0] != "a"}
-            with pytest.raises(PartitionBucketsError, match="visibility='committed'"):
+            with pytest.raises(errors.PartitionBucketsError, match="visibility='committed'"):
                 elsewhere.lookup_prefix([{"id": 7}])
             table.rescale(buckets)
             assert content(elsewhere.lookup(KEYS)) == expected
@@ -404,9 +398,9 @@ def test_beside_a_writer_that_goes_on(tmp_path):
                     writer.upsert(rows("a", numbers, str(turn)))
                     writer.commit()
                 written.update({("a", number): str(turn) for number in numbers})
-            except (SchemaChangedError, PartitionBucketsError):
+            except (errors.SchemaChangedError, errors.PartitionBucketsError):
                 continue
-            except PkrayError as error:
+            except errors.PkrayError as error:
                 failures.append(error)
                 return
 
@@ -465,7 +459,7 @@ def test_mod_buckets_of_negative_keys(tmp_path):
 def test_dynamic_buckets_are_not_rescaled(tmp_path):
     catalog = pkray.connect(str(tmp_path))
     table = catalog.create_table("db.t", [("id", "BIGINT")], ["id"], options={"bucket": "-1"})
-    with pytest.raises(OptionError, match="dynamic"):
+    with pytest.raises(errors.OptionError, match="dynamic"):
         table.rescale(4)
-    with pytest.raises(OptionError):
+    with pytest.raises(errors.OptionError):
         create(tmp_path / "other").rescale(0)

@@ -21,14 +21,8 @@ from history_samples import (
 )
 
 import pkray
+from pkray import errors
 from pkray.commit.committer import Committer
-from pkray.errors import (
-    CommitConflictError,
-    OptionError,
-    SnapshotNotFoundError,
-    TableError,
-    TagNotFoundError,
-)
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.retention import Retention
 from pkray.expiration.rollback import Rollback
@@ -138,13 +132,13 @@ def test_a_tag_brings_back_an_expired_snapshot(warehouse, table):
 
 
 def test_where_to_go_back_to_is_said_once(table):
-    with pytest.raises(OptionError, match="give one of them"):
+    with pytest.raises(errors.OptionError, match="give one of them"):
         table.rollback_to()
-    with pytest.raises(OptionError, match="give one of them"):
+    with pytest.raises(errors.OptionError, match="give one of them"):
         table.rollback_to(3, "turn-1")
-    with pytest.raises(SnapshotNotFoundError, match="snapshot 99"):
+    with pytest.raises(errors.SnapshotNotFoundError, match="snapshot 99"):
         table.rollback_to(99)
-    with pytest.raises(TagNotFoundError, match="turn-1, turn-3, turn-5"):
+    with pytest.raises(errors.TagNotFoundError, match="turn-1, turn-3, turn-5"):
         table.rollback_to(tag="turn-2")
 
 
@@ -162,7 +156,7 @@ def test_a_tag_of_a_history_that_is_no_more_is_refused(warehouse, table):
     table.rollback_to(snapshot_id=2)
     root(warehouse).write(paths.tag("left"), encode(left))
     before = content(table)
-    with pytest.raises(TableError, match="was rolled back"):
+    with pytest.raises(errors.TableError, match="was rolled back"):
         table.rollback_to(tag="left")
     assert content(table) == before
 
@@ -244,7 +238,7 @@ def test_a_commit_between_the_base_and_its_rollback_takes_itself_back(warehouse)
     store = Racing(root(warehouse), [0])
     expected = contents(warehouse)[TagStore(root(warehouse)).get("turn-1").snapshot.id]
     committer = Committer(store, schema(warehouse), "late", sleep=lambda _: None)
-    with pytest.raises(CommitConflictError, match="met a rollback"):
+    with pytest.raises(errors.CommitConflictError, match="met a rollback"):
         committer.commit(1, [])
     assert store.raced
     number = TagStore(root(warehouse)).get("turn-1").snapshot.id

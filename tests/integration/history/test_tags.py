@@ -7,15 +7,7 @@ import pytest
 from history_samples import content, create, data_files, named_files, put, root, schema
 
 import pkray
-from pkray import checksums
-from pkray.errors import (
-    CorruptFileError,
-    OptionError,
-    SnapshotNotFoundError,
-    TableError,
-    TagExistsError,
-    TagNotFoundError,
-)
+from pkray import checksums, errors
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.retention import Retention
 from pkray.expiration.tag_removal import TagRemoval
@@ -87,7 +79,7 @@ def test_times_of_other_writers_are_read(table, tmp_path, made, millis):
 
 def test_a_damaged_tag_is_named(table, tmp_path):
     root(tmp_path).write(paths.tag("t"), b'{"id": 1')
-    with pytest.raises(CorruptFileError, match=r"tag/tag-t is damaged"):
+    with pytest.raises(errors.CorruptFileError, match=r"tag/tag-t is damaged"):
         table.to_arrow(tag="t")
 
 
@@ -104,21 +96,21 @@ def test_the_tables_retention_counts_by_default(tmp_path):
         table = catalog.load_table("db.t")
         put(table, {1: "a"})
         assert table.tags.create("t").time_retained == 7 * DAY
-        with pytest.raises(OptionError, match="time_retained cannot be 'soon'"):
+        with pytest.raises(errors.OptionError, match="time_retained cannot be 'soon'"):
             table.tags.create("u", time_retained="soon")
 
 
 def test_names_that_are_taken_or_none(table):
     made = table.tags.create("t", 1)
-    with pytest.raises(TagExistsError, match="tag 't'"):
+    with pytest.raises(errors.TagExistsError, match="tag 't'"):
         table.tags.create("t")
     assert table.tags.create("t", if_not_exists=True) == made
     for name in ("", "  ", "a/b"):
-        with pytest.raises(TableError, match="no name of a tag"):
+        with pytest.raises(errors.TableError, match="no name of a tag"):
             table.tags.create(name)
-    with pytest.raises(SnapshotNotFoundError):
+    with pytest.raises(errors.SnapshotNotFoundError):
         table.tags.create("u", 9)
-    with pytest.raises(TagNotFoundError, match="its tags are t"):
+    with pytest.raises(errors.TagNotFoundError, match="its tags are t"):
         table.tags.delete("u")
     assert table.tags.list().num_rows == 1
 
@@ -126,7 +118,7 @@ def test_names_that_are_taken_or_none(table):
 def test_an_empty_table_has_nothing_to_tag(tmp_path):
     create(tmp_path)
     with pkray.connect(str(tmp_path)) as catalog:
-        with pytest.raises(SnapshotNotFoundError, match="no snapshot yet"):
+        with pytest.raises(errors.SnapshotNotFoundError, match="no snapshot yet"):
             catalog.load_table("db.t").tags.create("t")
 
 
@@ -134,7 +126,7 @@ def test_a_snapshot_that_expires_while_it_is_tagged_gets_no_tag(table, tmp_path)
     store = root(tmp_path)
     snapshot = SnapshotStore(store).read(1)
     store.delete(paths.snapshot(1))
-    with pytest.raises(SnapshotNotFoundError):
+    with pytest.raises(errors.SnapshotNotFoundError):
         TagStore(store).create("t", snapshot)
     assert TagStore(store).names() == []
 

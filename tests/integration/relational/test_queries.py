@@ -9,15 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from pkray.errors import (
-    OptionError,
-    QueryError,
-    SnapshotNotFoundError,
-    TableError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.relational import col, from_arrow
 from pkray.relational.api import func as f
 
@@ -77,9 +69,9 @@ def test_a_join_reads_its_tables_at_one_instant(catalog, orders):
     ]
     assert Counter(row["name"] for row in joined.to_arrow().to_pylist()) == {"north": 1, None: 2}
     assert joined.to_arrow(snapshot={"shop.orders": 1}).num_rows == 3
-    with pytest.raises(QueryError, match=r"may be of shop\.names or shop\.orders"):
+    with pytest.raises(errors.QueryError, match=r"may be of shop\.names or shop\.orders"):
         joined.to_arrow(snapshot=1)
-    with pytest.raises(OptionError, match=r"'shop\.other'"):
+    with pytest.raises(errors.OptionError, match=r"'shop\.other'"):
         joined.to_arrow(snapshot={"shop.other": 1})
 
 
@@ -90,11 +82,11 @@ def test_moments_are_named_by_snapshot_tag_and_time(catalog, orders):
     assert sorted(found(relation, snapshot=1)) == [(1,), (2,), (3,)]
     assert sorted(found(relation, tag="v1")) == [(1,), (2,), (3,)]
     assert sorted(found(relation, timestamp=dt.datetime.now())) == [(2,), (3,)]
-    with pytest.raises(OptionError, match="name a moment each"):
+    with pytest.raises(errors.OptionError, match="name a moment each"):
         relation.to_arrow(snapshot=1, tag="v1")
-    with pytest.raises(SnapshotNotFoundError):
+    with pytest.raises(errors.SnapshotNotFoundError):
         relation.to_arrow(snapshot=99)
-    with pytest.raises(OptionError, match="reads none"):
+    with pytest.raises(errors.OptionError, match="reads none"):
         catalog.sql("SELECT 1").to_arrow(tag="v1")
 
 
@@ -116,9 +108,9 @@ def test_queries_name_moments_of_a_table(catalog, orders, table):
 
 
 def test_options_that_reads_have_not_are_refused(catalog, orders):
-    with pytest.raises(OptionError, match=r"did you mean 'scan.snapshot-id'"):
+    with pytest.raises(errors.OptionError, match=r"did you mean 'scan.snapshot-id'"):
         catalog.sql("SELECT * FROM shop.orders /*+ OPTIONS('scan.snapshotid' = '1') */")
-    with pytest.raises(OptionError, match="'bucket'"):
+    with pytest.raises(errors.OptionError, match="'bucket'"):
         orders.relation().hint("OPTIONS", {"bucket": "4"})
 
 
@@ -135,9 +127,9 @@ def test_system_tables_are_queried(catalog, orders):
     assert found(newest) == [(1,)]
     files = catalog.load_table("shop.orders$files").relation()
     assert files.count() == len(orders.files())
-    with pytest.raises(QueryError, match="nope"):
+    with pytest.raises(errors.QueryError, match="nope"):
         catalog.sql("SELECT * FROM shop.orders$nope")
-    with pytest.raises(QueryError, match="read alone"):
+    with pytest.raises(errors.QueryError, match="read alone"):
         catalog.sql("DELETE FROM shop.orders$snapshots")
 
 
@@ -174,16 +166,16 @@ def test_views_are_stored_and_read_with_the_names_of_their_database(catalog, ord
 
 def test_views_and_tables_share_their_names(catalog, orders):
     catalog.create_view("shop.v", "SELECT 1 AS one")
-    with pytest.raises(TableExistsError, match="is a view"):
+    with pytest.raises(errors.TableExistsError, match="is a view"):
         catalog.create_table("shop.v", COLUMNS, ["id"])
-    with pytest.raises(TableExistsError, match="is a table"):
+    with pytest.raises(errors.TableExistsError, match="is a table"):
         catalog.create_view("shop.orders", "SELECT 1 AS one")
-    with pytest.raises(TableExistsError, match="exists already"):
+    with pytest.raises(errors.TableExistsError, match="exists already"):
         catalog.create_view("shop.v", "SELECT 2 AS two")
-    with pytest.raises(TableError, match=r"shop\.orders, shop\.v|shop\.v"):
+    with pytest.raises(errors.TableError, match=r"shop\.orders, shop\.v|shop\.v"):
         catalog.drop_database("shop")
     catalog.drop_view("shop.v")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         catalog.drop_view("shop.v")
     catalog.drop_view("shop.v", if_exists=True)
 
@@ -192,21 +184,24 @@ def test_temporary_views_are_of_one_catalog_and_come_first(catalog, orders, tmp_
     catalog.create_view("orders", from_arrow({"x": [1]}), temporary=True)
     assert found(catalog.sql("SELECT * FROM orders")) == [(1,)]
     assert found(catalog.sql("SELECT count(*) FROM shop.orders")) == [(3,)]
-    with pytest.raises(QueryError, match="in memory"):
+    with pytest.raises(errors.QueryError, match="in memory"):
         catalog.create_view("shop.kept", catalog.sql("SELECT * FROM orders"))
-    with pkray.connect(tmp_path) as other, pytest.raises(QueryError, match="no table or view"):
+    with (
+        pkray.connect(tmp_path) as other,
+        pytest.raises(errors.QueryError, match="no table or view"),
+    ):
         other.sql("SELECT * FROM orders")
 
 
 def test_a_view_of_itself_is_refused(catalog):
     catalog.create_view("a", "SELECT 1 AS x")
     catalog.sql("CREATE OR REPLACE VIEW a AS SELECT * FROM a")
-    with pytest.raises(QueryError, match="by itself"):
+    with pytest.raises(errors.QueryError, match="by itself"):
         catalog.sql("SELECT * FROM a")
 
 
 def test_unknown_tables_say_the_nearest(catalog, orders):
-    with pytest.raises(QueryError, match=r"did you mean shop\.orders") as refused:
+    with pytest.raises(errors.QueryError, match=r"did you mean shop\.orders") as refused:
         catalog.sql("SELECT *\nFROM shop.order")
     assert refused.value.line == 2
 
@@ -223,10 +218,10 @@ def test_tables_of_two_catalogs_are_joined(catalog, orders, tmp_path):
 
 def test_hints_go_with_tables_alone(catalog, orders):
     catalog.create_view("shop.v", "SELECT id FROM shop.orders GROUP BY id")
-    with pytest.raises(UnsupportedError, match="go with the name of a table"):
+    with pytest.raises(errors.UnsupportedError, match="go with the name of a table"):
         catalog.sql("SELECT * FROM shop.v VERSION AS OF 1")
 
 
 def test_what_is_no_users_function_gets_no_name(catalog):
-    with pytest.raises(OptionError, match="make one by pkray"):
+    with pytest.raises(errors.OptionError, match="make one by pkray"):
         catalog.register_function("doubled", lambda x: x)

@@ -16,15 +16,8 @@ import pytest
 
 import pkray
 from pkray.errors import QueryFailedError, QueryNotFoundError
+from tests.integration.relational import written_queries
 from tests.integration.relational import written_queries as written
-from tests.integration.relational.written_queries import (
-    CLICKS,
-    Writing,
-    click,
-    put_clicks,
-    put_visits,
-    results_of,
-)
 from tests.integration.written_warehouse import DATA, rows
 
 WRITTEN = "queries_without_incarnations"
@@ -65,10 +58,10 @@ class Resuming:
     def __init__(self, catalog: pkray.Catalog, db: str) -> None:
         self.catalog = catalog
         self.db = db
-        self.writing = Writing(catalog, db)
+        self.writing = written_queries.Writing(catalog, db)
         self.put: Callable[[int], dict[str, int]] = {
-            "windowed": lambda number: put_clicks(self.writing, number - 1),
-            "parted": lambda number: put_visits(self.writing, number),
+            "windowed": lambda number: written_queries.put_clicks(self.writing, number - 1),
+            "parted": lambda number: written_queries.put_visits(self.writing, number),
         }.get(db, self.writing.put)
 
     @property
@@ -139,7 +132,7 @@ class Resuming:
         """
         for table in self.results:
             before = CONTENT[self.db]["results"][table.name]
-            now = results_of(table)
+            now = written_queries.results_of(table)
             # They are old: those beyond `snapshot.num-retained.min` expire as commits come.
             stayed = [number for number in before if int(number) <= until and number in now]
             assert [now[number] for number in stayed] == [before[number] for number in stayed]
@@ -178,16 +171,16 @@ def windows() -> tuple[Rows, Counter[Any]]:
     counts: Rows = Counter()
     late: Counter[Any] = Counter()
     mark = -1
-    for seconds in CLICKS:
+    for seconds in written_queries.CLICKS:
         for second in seconds:
             end = second // 10 * 10 + 10
             if end <= mark:
-                late[click(end)["at"]] += 1
+                late[written_queries.click(end)["at"]] += 1
             else:
                 counts[second % 3 % 2, end - 10, end] += 1
         mark = max(mark, *(second - 2 for second in seconds))
     closed = {group: count for group, count in counts.items() if group[2] <= mark}
-    at = {second: click(second)["at"] for second in range(0, 100, 10)}
+    at = {second: written_queries.click(second)["at"] for second in range(0, 100, 10)}
     found = [(side, at[start], at[end], n) for (side, start, end), n in closed.items()]
     return Counter(found), late
 

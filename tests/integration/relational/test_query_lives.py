@@ -15,18 +15,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.errors import (
-    PkrayError,
-    QueryDivergedError,
-    QueryFailedError,
-    QueryFencedError,
-    QueryNotFoundError,
-    SchemaChangedError,
-    ServiceUnavailableError,
-    SharedResultError,
-    SnapshotNotFoundError,
-    TagNotFoundError,
-)
+from pkray import errors
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.begun import free_others
@@ -195,7 +184,7 @@ def test_rows_of_a_user_are_never_deleted_but_by_replace(shop):
     shop.catch_up(query)
     shop.catalog.load_table("default.r").upsert([{"k": 99, "v": 99}], commit_user="alice")
     query.drop()
-    with pytest.raises(SharedResultError, match="alice") as caught:
+    with pytest.raises(errors.SharedResultError, match="alice") as caught:
         shop.begin(PLAIN)
     assert caught.value.writers == ("alice",)
     assert shop.content() == Counter([(1, 1), (99, 99)])
@@ -207,7 +196,7 @@ def test_a_table_that_a_user_filled_is_no_result(shop):
     table = shop.catalog.create_table("default.r", [("k", "INT"), ("v", "INT")], ["k"])
     table.upsert([{"k": 99, "v": 99}], commit_user="alice")
     shop.put({1: 1})
-    with pytest.raises(SharedResultError, match="alice"):
+    with pytest.raises(errors.SharedResultError, match="alice"):
         shop.begin(PLAIN)
     assert shop.content() == Counter([(99, 99)])
 
@@ -232,7 +221,7 @@ def test_an_insert_into_a_table_that_others_write_too_is_not_begun_anew(shop):
         shop.catch_up(query)
     queries["two"].drop()
     shop.put({}, 2)
-    with pytest.raises(SharedResultError, match="query one"):
+    with pytest.raises(errors.SharedResultError, match="query one"):
         shop.catalog.sql(texts["two"]).start("two")
     shop.catch_up(queries["one"])
     assert shop.content() == Counter([(1, 1), (11, 1), (12, 2)])
@@ -246,7 +235,7 @@ def test_a_query_that_goes_on_is_begun_anew_by_replace(shop):
     anew = shop.begin(LARGE, replace=True)
     shop.check(anew, LARGE)
     assert anew.status()["incarnation"] != first
-    with pytest.raises(QueryFencedError, match="another begun under its name"):
+    with pytest.raises(errors.QueryFencedError, match="another begun under its name"):
         query.status()
 
 
@@ -256,7 +245,7 @@ def test_a_handle_of_a_dropped_query_says_so(shop):
     shop.catch_up(query)
     query.drop()
     assert repr(query) == "Query('default.r', dropped)"
-    with pytest.raises(QueryNotFoundError):
+    with pytest.raises(errors.QueryNotFoundError):
         query.status()
 
 
@@ -315,13 +304,13 @@ def test_a_query_whose_files_are_older_than_its_result_does_not_go_on(restored, 
     restore(restored, tmp_path / "copy" if from_copy else None, *names)
     before = restored.content()
     catalog = restored.open()
-    with pytest.raises(PkrayError) as caught:
+    with pytest.raises(errors.PkrayError) as caught:
         query = catalog.query("default.r")
         query.resume()
         restored.catch_up(query)
-    assert not isinstance(caught.value, ServiceUnavailableError), caught.value
+    assert not isinstance(caught.value, errors.ServiceUnavailableError), caught.value
     assert restored.content() == before
-    assert what == "no state" or not isinstance(caught.value, QueryFailedError)
+    assert what == "no state" or not isinstance(caught.value, errors.QueryFailedError)
 
 
 @pytest.mark.sampled(3)
@@ -330,10 +319,10 @@ def test_a_query_whose_files_are_older_than_its_result_does_not_go_on(restored, 
 def test_a_query_whose_files_are_older_than_its_result_has_ways_on(restored, tmp_path, what, way):
     names, from_copy = RESTORED[what]
     restore(restored, tmp_path / "copy" if from_copy else None, *names)
-    with pytest.raises(QueryDivergedError, match=r"resume\(savepoint=…\)") as caught:
+    with pytest.raises(errors.QueryDivergedError, match=r"resume\(savepoint=…\)") as caught:
         restored.catalog.query("default.r").resume()
     assert "older than its result" in str(caught.value) or "missing" in str(caught.value)
-    with pytest.raises(QueryDivergedError):
+    with pytest.raises(errors.QueryDivergedError):
         restored.catalog.query("default.r").verify()
     if way == "anew":
         query = restored.begin(replace=True)
@@ -354,7 +343,7 @@ def test_a_copy_of_an_earlier_incarnation_does_not_go_on(shop, tmp_path):
     shop.catch_up(query)
     query.stop()
     restore(shop, tmp_path / "copy")
-    with pytest.raises(QueryDivergedError, match="incarnation"):
+    with pytest.raises(errors.QueryDivergedError, match="incarnation"):
         shop.open().query("default.r").resume()
 
 
@@ -373,7 +362,7 @@ def test_a_query_says_that_its_wish_is_gone(shop):
     query = shop.begin()
     shop.catch_up(query)
     next(shop.life_folder.glob("wanted-*.json")).unlink()
-    with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json.* is gone"):
+    with pytest.raises(errors.QueryFailedError, match=r"wanted-[0-9a-f]*\.json.* is gone"):
         query.wait({"default.t": 99}, timeout=120)
     assert query.status()["state"] == "failed"
     shop.put({2: 2})
@@ -387,7 +376,7 @@ def test_a_damaged_wish_is_told(shop):
     wish = next(shop.life_folder.glob("wanted-*.json"))
     assert "pkray.crc32" in json.loads(wish.read_text())
     wish.write_text(wish.read_text().replace("true", "false"))
-    with pytest.raises(QueryFailedError, match=r"wanted-[0-9a-f]*\.json is damaged"):
+    with pytest.raises(errors.QueryFailedError, match=r"wanted-[0-9a-f]*\.json is damaged"):
         query.wait({"default.t": 99}, timeout=120)
 
 
@@ -520,7 +509,7 @@ def test_nothing_is_changed_before_a_savepoint_is_known_to_be_whole(shop):
     result = shop.catalog.load_table("default.r")
     (tag,) = result.tags.list()["tag_name"].to_pylist()
     result.tags.delete(tag)
-    with pytest.raises(TagNotFoundError):
+    with pytest.raises(errors.TagNotFoundError):
         query.resume(savepoint="start")
     assert query.status()["state"] == "running"
     shop.put({3: 3})
@@ -541,7 +530,7 @@ def test_a_savepoint_whose_sources_have_expired_is_not_gone_back_to(shop):
     query.resume()
     query.stop()
     shop.source.expire_snapshots(retain_max=1)
-    with pytest.raises(SnapshotNotFoundError, match="expired"):
+    with pytest.raises(errors.SnapshotNotFoundError, match="expired"):
         query.resume(savepoint="start")
     shop.put({9: 9})
     shop.check(query.resume())
@@ -553,7 +542,7 @@ def test_a_savepoint_is_not_gone_back_to_over_rows_of_others(shop):
     shop.catch_up(query)
     query.savepoint("start")
     shop.catalog.load_table("default.r").upsert([{"k": 99, "v": 99}], commit_user="alice")
-    with pytest.raises(SharedResultError, match="alice"):
+    with pytest.raises(errors.SharedResultError, match="alice"):
         query.resume(savepoint="start")
     assert shop.content() == Counter([(1, 1), (99, 99)])
 
@@ -581,11 +570,11 @@ def test_a_query_that_is_held_drops_no_later_beginning_and_its_name_drops_what_i
     shop.catch_up(old)
     shop.open().query("default.r").drop()
     new = shop.begin()
-    with pytest.raises(QueryFencedError, match="another begun under its name"):
+    with pytest.raises(errors.QueryFencedError, match="another begun under its name"):
         old.drop()
     shop.check(new)
     shop.open().query("default.r").drop()
-    with pytest.raises(QueryNotFoundError):
+    with pytest.raises(errors.QueryNotFoundError):
         new.status()
 
 
@@ -598,7 +587,7 @@ def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):
     shop.catch_up(new)
     held = shop.source.consumers.list()["consumer_id"].to_pylist()
     assert held == [f"query-default.r@{new.status()['incarnation']}"]
-    with pytest.raises(QueryFencedError):
+    with pytest.raises(errors.QueryFencedError):
         free_others(definition, [shop.source], partial(store.check_current, definition))
     assert shop.source.consumers.list()["consumer_id"].to_pylist() == held
 
@@ -610,7 +599,7 @@ def test_savepoints_of_a_dropped_query_are_not_those_of_the_next(shop):
     query.savepoint("start")
     query.drop()
     query = shop.begin()
-    with pytest.raises(QueryNotFoundError, match="start"):
+    with pytest.raises(errors.QueryNotFoundError, match="start"):
         query.resume(savepoint="start")
 
 
@@ -661,11 +650,11 @@ def test_a_source_that_is_another_is_an_error_each_time(shop, change, runs):
     before = shop.content()
     change(shop)
     for _ in range(3):
-        with pytest.raises(PkrayError) as caught:
+        with pytest.raises(errors.PkrayError) as caught:
             if not runs:
                 shop.open().query("default.r").resume().wait({"default.t": 99}, timeout=120)
             query.wait({"default.t": 99}, timeout=120)
-        assert not isinstance(caught.value, ServiceUnavailableError), caught.value
+        assert not isinstance(caught.value, errors.ServiceUnavailableError), caught.value
         runs = False
     assert shop.content() == before
     shop.catalog.load_table("default.t")
@@ -681,7 +670,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another(shop):
     shop.source.alter.add_column("v", "INT")
     shop.put({3: 3})
     for _ in range(2):
-        with pytest.raises(SchemaChangedError, match="dropped, and another one added"):
+        with pytest.raises(errors.SchemaChangedError, match="dropped, and another one added"):
             shop.open().query("default.r").resume()
     shop.check(shop.begin(PLAIN, replace=True), PLAIN)
 
@@ -719,7 +708,7 @@ def test_sources_that_have_expired_are_named_with_what_can_be_compared(shop):
     query.stop()
     shop.source.expire_snapshots(retain_max=1)
     newest = shop.catalog.load_table("default.r").latest_snapshot().id
-    with pytest.raises(SnapshotNotFoundError, match="whose sources are all there") as caught:
+    with pytest.raises(errors.SnapshotNotFoundError, match="whose sources are all there") as caught:
         query.verify(snapshot=newest - 2)
     assert caught.value.comparable == (newest,)
 
@@ -730,7 +719,7 @@ def test_waiting_for_a_query_that_does_not_run_ends_at_once(shop):
     shop.catch_up(query)
     query.stop()
     began = time.monotonic()
-    with pytest.raises(ServiceUnavailableError, match="stopped"):
+    with pytest.raises(errors.ServiceUnavailableError, match="stopped"):
         query.wait({"default.t": 99}, timeout=250)
     assert time.monotonic() - began < 120
 
@@ -738,8 +727,8 @@ def test_waiting_for_a_query_that_does_not_run_ends_at_once(shop):
 def test_waiting_for_a_query_that_failed_elsewhere_says_why(shop):
     query = shop.begin("SELECT k, 12 / v AS w FROM t")
     shop.put({1: 0})
-    with pytest.raises(QueryFailedError):
+    with pytest.raises(errors.QueryFailedError):
         query.wait({"default.t": 1})
     shop.opened[0].close()
-    with pytest.raises(QueryFailedError, match="zero"):
+    with pytest.raises(errors.QueryFailedError, match="zero"):
         shop.open().query("default.r").wait({"default.t": 1})

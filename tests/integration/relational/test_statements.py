@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.errors import (
-    DatabaseNotFoundError,
-    EvaluationError,
-    InputError,
-    OptionError,
-    QueryError,
-    TableExistsError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.relational import Statement
 
 
@@ -72,13 +63,13 @@ def test_what_show_create_table_says_makes_the_same_table(catalog, dialect):
 
 
 def test_a_table_without_a_key_is_refused_with_a_word_on_what_to_do(catalog):
-    with pytest.raises(QueryError, match=r"PRIMARY KEY \(id\) NOT ENFORCED"):
+    with pytest.raises(errors.QueryError, match=r"PRIMARY KEY \(id\) NOT ENFORCED"):
         catalog.sql("CREATE TABLE t (id INT)")
-    with pytest.raises(UnsupportedError, match="'kafka'"):
+    with pytest.raises(errors.UnsupportedError, match="'kafka'"):
         catalog.sql("CREATE TABLE t (id INT PRIMARY KEY) WITH ('connector' = 'kafka')")
-    with pytest.raises(QueryError, match="did you mean id"):
+    with pytest.raises(errors.QueryError, match="did you mean id"):
         catalog.sql("CREATE TABLE t (id INT) TBLPROPERTIES ('primary-key' = 'idd')")
-    with pytest.raises(QueryError, match="TIMESTAMP"):
+    with pytest.raises(errors.QueryError, match="TIMESTAMP"):
         catalog.sql("CREATE TABLE t (id INT PRIMARY KEY, WATERMARK FOR id AS id)")
     assert not catalog.table_exists("default.t")
 
@@ -86,7 +77,7 @@ def test_a_table_without_a_key_is_refused_with_a_word_on_what_to_do(catalog):
 def test_a_table_is_made_of_a_query(catalog, t):
     catalog.sql("CREATE TABLE u TBLPROPERTIES ('primary-key' = 'id') AS SELECT id, v FROM t")
     assert rows(catalog, "SELECT * FROM u") == [(1, "a"), (2, "b"), (3, None)]
-    with pytest.raises(TableExistsError):
+    with pytest.raises(errors.TableExistsError):
         catalog.sql("CREATE TABLE u TBLPROPERTIES ('primary-key' = 'id') AS SELECT 1 AS id")
 
 
@@ -96,7 +87,7 @@ def test_an_insert_runs_when_it_is_told_to(catalog, t):
     assert len(rows(catalog)) == 3
     assert statement.run()["default.t"].id == 2
     assert [row[0] for row in rows(catalog)] == [1, 11, 12, 2, 3]
-    with pytest.raises(UnsupportedError, match=r"default\.t that it reads"):
+    with pytest.raises(errors.UnsupportedError, match=r"default\.t that it reads"):
         statement.start()
 
 
@@ -110,24 +101,28 @@ def test_columns_that_an_insert_does_not_name_are_null(catalog, t):
 @pytest.mark.parametrize(
     ("text", "error", "words"),
     [
-        ("INSERT INTO t VALUES (1)", QueryError, "takes 3: id, v, n"),
-        ("INSERT INTO t (id, idd) VALUES (1, 2)", QueryError, "did you mean id"),
-        ("INSERT INTO t VALUES ('x', 'y', 1)", QueryError, "write a CAST"),
-        ("INSERT INTO nope VALUES (1)", TableNotFoundError, "default.nope"),
-        ("UPDATE t SET id = 4", QueryError, "part of the key"),
-        ("UPDATE t SET z = 4", QueryError, "no column 'z'"),
-        ("UPDATE t SET n = INTERVAL '3' DAY", QueryError, r"is an INTERVAL.*DECIMAL.*write CAST"),
+        ("INSERT INTO t VALUES (1)", errors.QueryError, "takes 3: id, v, n"),
+        ("INSERT INTO t (id, idd) VALUES (1, 2)", errors.QueryError, "did you mean id"),
+        ("INSERT INTO t VALUES ('x', 'y', 1)", errors.QueryError, "write a CAST"),
+        ("INSERT INTO nope VALUES (1)", errors.TableNotFoundError, "default.nope"),
+        ("UPDATE t SET id = 4", errors.QueryError, "part of the key"),
+        ("UPDATE t SET z = 4", errors.QueryError, "no column 'z'"),
+        (
+            "UPDATE t SET n = INTERVAL '3' DAY",
+            errors.QueryError,
+            r"is an INTERVAL.*DECIMAL.*write CAST",
+        ),
         (
             "MERGE INTO t USING (SELECT 1 AS id, DATE '2024-01-05' - DATE '2024-01-01' AS d) s "
             "ON t.id = s.id WHEN MATCHED THEN UPDATE SET n = s.d",
-            QueryError,
+            errors.QueryError,
             r"s\.d is an INTERVAL",
         ),
-        ("DELETE FROM t WHERE z = 4", QueryError, "no column z"),
-        ("USE nowhere", DatabaseNotFoundError, "nowhere"),
-        ("SET table.exec.state.tl = 1", OptionError, "table.exec.state.ttl"),
-        ("SET table.exec.state.ttl = soon", OptionError, "soon"),
-        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", QueryError, "NOT NULL"),
+        ("DELETE FROM t WHERE z = 4", errors.QueryError, "no column z"),
+        ("USE nowhere", errors.DatabaseNotFoundError, "nowhere"),
+        ("SET table.exec.state.tl = 1", errors.OptionError, "table.exec.state.ttl"),
+        ("SET table.exec.state.ttl = soon", errors.OptionError, "soon"),
+        ("ALTER TABLE t ADD COLUMN x INT NOT NULL", errors.QueryError, "NOT NULL"),
     ],
 )
 def test_wrong_statements_change_nothing(catalog, t, text, error, words):
@@ -138,11 +133,11 @@ def test_wrong_statements_change_nothing(catalog, t, text, error, words):
 
 
 def test_a_row_that_cannot_be_computed_leaves_the_table_as_it_was(catalog, t):
-    with pytest.raises(EvaluationError):
+    with pytest.raises(errors.EvaluationError):
         catalog.sql("INSERT INTO t SELECT id + 100, v, 1 / (id - 3) FROM t").run()
-    with pytest.raises(EvaluationError):
+    with pytest.raises(errors.EvaluationError):
         catalog.sql("INSERT INTO t SELECT id, v, n * 1000000000 FROM t").run()
-    with pytest.raises(InputError, match="id"):
+    with pytest.raises(errors.InputError, match="id"):
         catalog.sql("INSERT INTO t SELECT CAST(NULL AS INT), v, n FROM t").run()
     assert t.latest_snapshot().id == 1
 
@@ -156,7 +151,7 @@ def test_rows_of_one_key_are_handled_as_on_conflict_says(catalog, t, conflict, l
         + conflict
     )
     if left is None:
-        with pytest.raises(EvaluationError, match="ON CONFLICT"):
+        with pytest.raises(errors.EvaluationError, match="ON CONFLICT"):
             insert.run()
     else:
         insert.run()
@@ -227,7 +222,7 @@ def test_a_merge_of_all_columns(catalog, t):
 
 
 def test_a_merge_that_matches_a_row_twice_is_refused(catalog, t):
-    with pytest.raises(EvaluationError, match="several rows"):
+    with pytest.raises(errors.EvaluationError, match="several rows"):
         catalog.sql(
             "MERGE INTO t USING (SELECT * FROM VALUES (1), (1) AS s(id)) AS s ON t.id = s.id WHEN "
             "MATCHED THEN UPDATE SET v = 'x'"
@@ -237,7 +232,7 @@ def test_a_merge_that_matches_a_row_twice_is_refused(catalog, t):
 
 def test_updates_need_a_table_in_which_rows_replace_each_other(catalog):
     catalog.sql("CREATE TABLE a (id INT PRIMARY KEY, n INT) WITH ('merge-engine' = 'aggregation')")
-    with pytest.raises(UnsupportedError, match="merge-engine is aggregation"):
+    with pytest.raises(errors.UnsupportedError, match="merge-engine is aggregation"):
         catalog.sql("UPDATE a SET n = 1")
 
 
@@ -271,7 +266,7 @@ def test_what_there_is_is_listed(catalog, t):
     assert "sum" in catalog.sql("SHOW FUNCTIONS")["name"].to_pylist()
     catalog.sql("DROP VIEW v")
     catalog.sql("DROP DATABASE shop")
-    with pytest.raises(DatabaseNotFoundError):
+    with pytest.raises(errors.DatabaseNotFoundError):
         catalog.sql("SHOW TABLES IN shop")
 
 
@@ -309,9 +304,9 @@ def test_partitions_are_listed(catalog, sales, t):
     assert listed("shop.sales") == ["day=a/hour=1", "day=a/hour=2", "day=b/hour=1"]
     assert listed("shop.sales PARTITION (day = 'a')") == ["day=a/hour=1", "day=a/hour=2"]
     assert listed("shop.sales PARTITION (hour = 1, day = 'b')") == ["day=b/hour=1"]
-    with pytest.raises(QueryError, match="is not partitioned by v"):
+    with pytest.raises(errors.QueryError, match="is not partitioned by v"):
         listed("shop.sales PARTITION (v = 1)")
-    with pytest.raises(QueryError, match=r"default.t has no partitions"):
+    with pytest.raises(errors.QueryError, match=r"default.t has no partitions"):
         listed("t")
 
 
@@ -330,9 +325,9 @@ def test_a_table_is_made_like_another(catalog, sales):
         "CREATE TABLE IF NOT EXISTS shop.copy WITH ('bucket' = '1') LIKE shop.sales", "flink"
     )
     assert catalog.load_table("shop.copy").options["bucket"] == "3"
-    with pytest.raises(UnsupportedError, match="takes all of its columns"):
+    with pytest.raises(errors.UnsupportedError, match="takes all of its columns"):
         catalog.sql("CREATE TABLE shop.more (x INT) LIKE shop.sales")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         catalog.sql("CREATE TABLE shop.more LIKE shop.none")
 
 
@@ -347,7 +342,7 @@ def test_the_query_of_a_view_is_shown(catalog, t):
     assert shown("TABLE w") == shown("VIEW w")
     assert shown("VIEW q").endswith("SELECT v FROM t")
     for other in ("t", "x"):
-        with pytest.raises(TableNotFoundError, match=f"no view is called default.{other}"):
+        with pytest.raises(errors.TableNotFoundError, match=f"no view is called default.{other}"):
             shown(f"VIEW {other}")
 
 
@@ -369,5 +364,5 @@ def test_the_zone_of_the_session_is_set(catalog, statement):
 
 
 def test_a_zone_that_there_is_not_is_refused(catalog):
-    with pytest.raises(OptionError, match="a zone such as 'Europe/Berlin'"):
+    with pytest.raises(errors.OptionError, match="a zone such as 'Europe/Berlin'"):
         catalog.sql("SET TIME ZONE 'Mars/Base'")

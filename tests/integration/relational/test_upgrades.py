@@ -12,16 +12,8 @@ from typing import Any
 import pytest
 
 import pkray
+from pkray import errors
 from pkray.api.plan import Plan
-from pkray.errors import (
-    QueryExistsError,
-    QueryFailedError,
-    ServiceUnavailableError,
-    TableInUseError,
-    UnsupportedError,
-    UpgradeError,
-    UpgradeRefusedError,
-)
 from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
 
@@ -203,7 +195,7 @@ def test_what_a_result_cannot_become_is_refused_by_the_field_that_differs(catalo
     query = catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({1: 1, 2: 2})})
     assert [each.differs for each in query.diff(text).refused] == [(field,)]
-    with pytest.raises(UpgradeRefusedError, match="cannot be upgraded") as refused:
+    with pytest.raises(errors.UpgradeRefusedError, match="cannot be upgraded") as refused:
         query.upgrade(text)
     assert refused.value.field == field
     query.wait({"default.t": put({3: 3})})
@@ -264,7 +256,7 @@ def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(catalog, 
     query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r")
     query.wait({"default.t": put({1: 4})})
     number = put({2: 0, 3: 2})
-    with pytest.raises(QueryFailedError, match="zero"):
+    with pytest.raises(errors.QueryFailedError, match="zero"):
         query.wait({"default.t": number})
     query.upgrade("SELECT k, try_divide(12, v) AS w FROM t")
     assert query.status()["state"] == "stopped"
@@ -276,7 +268,7 @@ def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(catalog, 
 def test_a_plan_that_cannot_be_computed_leaves_the_query_as_it_was(catalog, put):
     query = catalog.sql("SELECT k, v AS w FROM t").materialize("default.r")
     query.wait({"default.t": put({1: 4, 2: 0})})
-    with pytest.raises(QueryFailedError, match="goes on as it was"):
+    with pytest.raises(errors.QueryFailedError, match="goes on as it was"):
         query.upgrade("SELECT k, CAST(12 / v AS INT) AS w FROM t")
     query.wait({"default.t": put({3: 3})})
     assert content(catalog) == Counter([(1, 4), (2, 0), (3, 3)])
@@ -292,19 +284,19 @@ def test_an_upgrade_under_way_is_dropped(catalog, put, monkeypatch):
     query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
     monkeypatch.setattr(Shadow, "reached_by", lambda self, positions: None)
     upgrade = query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"), wait=False)
-    with pytest.raises(ServiceUnavailableError):
+    with pytest.raises(errors.ServiceUnavailableError):
         upgrade.wait(0.3)
     assert query.status()["upgrade"]["state"] == "warming up"
-    with pytest.raises(UpgradeError, match="not taken over yet"):
+    with pytest.raises(errors.UpgradeError, match="not taken over yet"):
         query.accept()
-    with pytest.raises(UpgradeError, match="under way"):
+    with pytest.raises(errors.UpgradeError, match="under way"):
         query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 2)"))
     query.rollback()
     assert upgrade.state == "ended"
     assert not left_behind(catalog)
     query.wait({"default.t": put({4: 4})})
     assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
-    with pytest.raises(UpgradeError, match="no upgrade to roll back"):
+    with pytest.raises(errors.UpgradeError, match="no upgrade to roll back"):
         query.rollback()
 
 
@@ -314,7 +306,7 @@ def test_an_upgrade_has_to_be_accepted_before_the_next(catalog, put):
     newer = TOTALS + " HAVING COUNT(*) > 1"
     upgrade = query.upgrade(newer)
     assert query.upgrade(newer).state == "unaccepted"
-    with pytest.raises(UpgradeError, match="not accepted yet"):
+    with pytest.raises(errors.UpgradeError, match="not accepted yet"):
         query.upgrade(TOTALS)
     query.accept()
     assert upgrade.state == "ended"
@@ -328,7 +320,7 @@ def test_the_same_name_with_another_plan_says_how_it_is_upgraded(catalog, put):
     put({1: 1})
     catalog.sql(TOTALS).materialize("default.r")
     for text in (TOTALS + " HAVING COUNT(*) > 1", TOTALS.replace("AS total", "AS sum")):
-        with pytest.raises(QueryExistsError, match=r"query\.upgrade"):
+        with pytest.raises(errors.QueryExistsError, match=r"query\.upgrade"):
             catalog.sql(text).materialize("default.r")
 
 
@@ -397,7 +389,7 @@ def test_a_savepoint_of_another_plan_is_refused(catalog, put):
     query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
     query.savepoint("one")
     query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"))
-    with pytest.raises(UnsupportedError, match="under another plan"):
+    with pytest.raises(errors.UnsupportedError, match="under another plan"):
         query.resume(savepoint="one")
     query.rollback()
     query.resume(savepoint="one").wait({"default.t": put({5: 5})})
@@ -484,10 +476,10 @@ def test_rows_that_only_the_newer_plan_cannot_compute_fail_the_upgrade_alone(
 
     monkeypatch.setattr(Shadow, "reached_by", later)
     upgrade = query.upgrade("SELECT k, CAST(12 / v AS INT) AS w FROM t", wait=False)
-    with pytest.raises(ServiceUnavailableError):
+    with pytest.raises(errors.ServiceUnavailableError):
         upgrade.wait(0.5)
     query.wait({"default.t": put({2: 0})})
-    with pytest.raises(QueryFailedError, match="divides by zero"):
+    with pytest.raises(errors.QueryFailedError, match="divides by zero"):
         upgrade.wait(120)
     query.wait({"default.t": put({3: 3})})
     assert content(catalog) == Counter([(1, 4), (2, 0), (3, 3)])
@@ -511,7 +503,7 @@ def test_tables_of_the_older_plan_stay_until_the_upgrade_is_accepted(catalog, pu
     query.wait({"default.t": put({1: 1})})
     source(catalog, "default.u")({1: 4})
     query.upgrade(TOTALS.replace("FROM t", "FROM u"))
-    with pytest.raises(TableInUseError, match=r"query default\.r reads it"):
+    with pytest.raises(errors.TableInUseError, match=r"query default\.r reads it"):
         catalog.drop_table("default.t")
     query.accept()
     catalog.drop_table("default.t")

@@ -9,27 +9,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from pkray import relational
 from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
-from pkray.relational import (
-    Cumulate,
-    Relation,
-    Session,
-    Slide,
-    Tumble,
-    changelog,
-    col,
-    cube,
-    exists,
-    from_arrow,
-    grouping_sets,
-    lit,
-    query,
-    rollup,
-    when,
-)
 from pkray.relational.api import func as f
 
-ORDERS = from_arrow(
+ORDERS = relational.from_arrow(
     pa.table(
         {
             "id": pa.array([1, 2, 3, 4], pa.int32()),
@@ -39,15 +23,15 @@ ORDERS = from_arrow(
     ),
     name="orders",
 )
-LINES = from_arrow(
+LINES = relational.from_arrow(
     pa.table({"id": pa.array([1, 1, 3], pa.int32()), "sku": ["a", "b", "c"]}), name="lines"
 )
-BIDS = changelog(
+BIDS = relational.changelog(
     [("item", "STRING"), ("price", "INT"), ("at", "TIMESTAMP(3)")],
     watermark=("at", "at - INTERVAL '1' MINUTE"),
     name="bids",
 )
-RATES = changelog(
+RATES = relational.changelog(
     [("item", "STRING"), ("rate", "INT"), ("since", "TIMESTAMP(3)")],
     ["item"],
     "upsert",
@@ -56,11 +40,11 @@ RATES = changelog(
 )
 
 
-def sql(text: str) -> Relation:
-    return query(text, orders=ORDERS, lines=LINES, bids=BIDS, rates=RATES)
+def sql(text: str) -> relational.Relation:
+    return relational.query(text, orders=ORDERS, lines=LINES, bids=BIDS, rates=RATES)
 
 
-PAIRS: list[tuple[Callable[[], Relation], str]] = [
+PAIRS: list[tuple[Callable[[], relational.Relation], str]] = [
     (
         lambda: ORDERS.select("id", twice=ORDERS.amount * 2),
         "SELECT id, amount * 2 AS twice FROM orders",
@@ -114,21 +98,23 @@ PAIRS: list[tuple[Callable[[], Relation], str]] = [
         "region",
     ),
     (
-        lambda: ORDERS.group_by(rollup("region", "id")).agg(n=f.count()),
+        lambda: ORDERS.group_by(relational.rollup("region", "id")).agg(n=f.count()),
         "SELECT region, id, count(*) AS n FROM orders GROUP BY ROLLUP (region, id)",
     ),
     (
-        lambda: ORDERS.group_by(cube("region", "id")).agg(n=f.count()),
+        lambda: ORDERS.group_by(relational.cube("region", "id")).agg(n=f.count()),
         "SELECT region, id, count(*) AS n FROM orders GROUP BY CUBE (region, id)",
     ),
     (
-        lambda: ORDERS.group_by(grouping_sets(["region", "id"], [])).agg(n=f.count()),
+        lambda: ORDERS.group_by(relational.grouping_sets(["region", "id"], [])).agg(n=f.count()),
         "SELECT region, id, count(*) AS n FROM orders GROUP BY GROUPING SETS ((region, id), ())",
     ),
     (lambda: ORDERS.group_by().agg(n=f.count()), "SELECT count(*) AS n FROM orders"),
     (lambda: ORDERS.distinct(), "SELECT DISTINCT * FROM orders"),
     (
-        lambda: ORDERS.order_by(ORDERS.amount.desc(), "id DESC NULLS FIRST", col("region")),
+        lambda: ORDERS.order_by(
+            ORDERS.amount.desc(), "id DESC NULLS FIRST", relational.col("region")
+        ),
         "SELECT * FROM orders ORDER BY amount DESC, id DESC NULLS FIRST, region",
     ),
     (
@@ -189,7 +175,7 @@ PAIRS: list[tuple[Callable[[], Relation], str]] = [
         "SELECT * FROM orders WHERE id IN (SELECT id FROM lines)",
     ),
     (
-        lambda: ORDERS.filter(exists(LINES)),
+        lambda: ORDERS.filter(relational.exists(LINES)),
         "SELECT * FROM orders WHERE EXISTS (SELECT * FROM lines)",
     ),
     (
@@ -214,7 +200,9 @@ PAIRS: list[tuple[Callable[[], Relation], str]] = [
     ),
     (
         lambda: ORDERS.select(
-            size=when(ORDERS.amount > 9, "big").when("amount IS NULL", lit(None)).otherwise("small")
+            size=relational.when(ORDERS.amount > 9, "big")
+            .when("amount IS NULL", relational.lit(None))
+            .otherwise("small")
         ),
         "SELECT CASE WHEN amount > 9 THEN 'big' WHEN amount IS NULL THEN NULL ELSE 'small' END "
         "AS size FROM orders",
@@ -254,33 +242,37 @@ PAIRS: list[tuple[Callable[[], Relation], str]] = [
         "rownum >= 2 AND rownum <= 3",
     ),
     (
-        lambda: BIDS.window(Tumble.over("10 minutes").on("at")),
+        lambda: BIDS.window(relational.Tumble.over("10 minutes").on("at")),
         "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(at), INTERVAL '10' MINUTE))",
     ),
     (
-        lambda: BIDS.window(Tumble.over(lit(1).hours).on(BIDS["at"]).offset("5 min")),
+        lambda: BIDS.window(
+            relational.Tumble.over(relational.lit(1).hours).on(BIDS["at"]).offset("5 min")
+        ),
         "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL '5' "
         "MINUTE))",
     ),
     (
-        lambda: BIDS.window(Slide.over("1 hour 30 min").every(dt.timedelta(minutes=30)).on("at")),
+        lambda: BIDS.window(
+            relational.Slide.over("1 hour 30 min").every(dt.timedelta(minutes=30)).on("at")
+        ),
         "SELECT * FROM TABLE(HOP(TABLE bids, DESCRIPTOR(at), INTERVAL '30' MINUTE, INTERVAL '90' "
         "MINUTE))",
     ),
     (
-        lambda: BIDS.window(Session.with_gap("10 s").partition_by("item").on("at")),
+        lambda: BIDS.window(relational.Session.with_gap("10 s").partition_by("item").on("at")),
         "SELECT * FROM TABLE(SESSION(TABLE bids PARTITION BY item, DESCRIPTOR(at), INTERVAL '10' "
         "SECOND))",
     ),
     (
-        lambda: BIDS.window(Cumulate.over("1 day").step("1 hour").on("at")),
+        lambda: BIDS.window(relational.Cumulate.over("1 day").step("1 hour").on("at")),
         "SELECT * FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(at), INTERVAL '1' HOUR, INTERVAL "
         "'1' DAY))",
     ),
     (
         lambda: (
             BIDS.filter("price > 1")
-            .window(Tumble.over("1 day").on("at"))
+            .window(relational.Tumble.over("1 day").on("at"))
             .group_by("window_start", "window_end")
             .agg(n="count(*)")
         ),
@@ -295,7 +287,9 @@ PAIRS: list[tuple[Callable[[], Relation], str]] = [
         "rates.item",
     ),
     (
-        lambda: BIDS.interval_join(RATES, "item", "at", "since", "-10 minutes", lit(1).hours),
+        lambda: BIDS.interval_join(
+            RATES, "item", "at", "since", "-10 minutes", relational.lit(1).hours
+        ),
         "SELECT * FROM bids JOIN rates ON bids.item = rates.item AND bids.at >= rates.since - "
         "INTERVAL '10' "
         "MINUTE AND bids.at <= rates.since + INTERVAL '1' HOUR",
@@ -373,7 +367,7 @@ def test_columns_of_other_relations_are_refused():
 
 
 def test_relations_of_two_sources_of_one_name_do_not_mix():
-    other = from_arrow({"id": [7]}, name="orders")
+    other = relational.from_arrow({"id": [7]}, name="orders")
     assert ORDERS.select("id").union(other).order_by("id").to_arrow()["id"].to_pylist() == [
         1,
         2,
@@ -384,9 +378,9 @@ def test_relations_of_two_sources_of_one_name_do_not_mix():
 
 
 def test_a_relation_of_another_dialect_keeps_its_own_rules():
-    halves = query("SELECT 7 / 2 AS h", "flink")
+    halves = relational.query("SELECT 7 / 2 AS h", "flink")
     assert halves.select(h=halves.h + 0).to_arrow()["h"].to_pylist() == [3]
-    both = query("SELECT 7 / 2 AS h").union(halves.select(h="CAST(h AS DOUBLE)"))
+    both = relational.query("SELECT 7 / 2 AS h").union(halves.select(h="CAST(h AS DOUBLE)"))
     assert sorted(both.to_arrow()["h"].to_pylist()) == [3.0, 3.5]
 
 
@@ -410,14 +404,14 @@ def test_a_relation_of_another_dialect_keeps_its_own_rules():
 )
 @pytest.mark.parametrize("dialect", ["spark", "flink"])
 def test_constants_come_out_as_they_went_in(value, back, dialect):
-    one = from_arrow({"x": [1]}, dialect=dialect)
-    found = one.select(v=lit(value))
+    one = relational.from_arrow({"x": [1]}, dialect=dialect)
+    found = one.select(v=relational.lit(value))
     assert found.to_arrow()["v"].to_pylist() == [back]
-    assert query(found.sql(), dialect, **{one.sql().split()[-1]: one}).plan == found.plan
+    assert relational.query(found.sql(), dialect, **{one.sql().split()[-1]: one}).plan == found.plan
 
 
 def test_attributes_are_columns_where_no_method_has_the_name():
-    named = from_arrow({"count": [1], "a b": [2]})
+    named = relational.from_arrow({"count": [1], "a b": [2]})
     assert named["count"] + 1 is not None
     assert callable(named.count)
     assert named.select(named["a b"]).columns == ["a b"]
@@ -438,9 +432,9 @@ def test_an_unknown_column_is_an_attribute_error_that_says_the_nearest():
         (lambda: bool(ORDERS.id > 1), "no truth"),
         (lambda: ORDERS.join(LINES), "needs `on`"),
         (lambda: ORDERS.join(LINES, "id", "cross"), "no condition"),
-        (lambda: ORDERS.window(Tumble.over("10 minutes")), r"needs \.on"),
-        (lambda: ORDERS.window(Tumble.over("ten")), "no duration"),
-        (lambda: Slide.over("1 hour").step("1 min"), "no step"),
+        (lambda: ORDERS.window(relational.Tumble.over("10 minutes")), r"needs \.on"),
+        (lambda: ORDERS.window(relational.Tumble.over("ten")), "no duration"),
+        (lambda: relational.Slide.over("1 hour").step("1 min"), "no step"),
         (lambda: ORDERS.hint("TTL", {}), "no hint is called"),
         (lambda: ORDERS.filter("id > 1").hint("OPTIONS", {"scan.mode": "latest"}), "of a table"),
         (lambda: ORDERS.fillna("x", ["id"]), "does not hold"),
@@ -450,7 +444,7 @@ def test_an_unknown_column_is_an_attribute_error_that_says_the_nearest():
         (lambda: f.sum("id").over(rows=(0, 1), range=(0, 1)), "one of them"),
         (lambda: list(ORDERS), "not iterated"),
         (lambda: ORDERS.rename_columns(id="amount"), "two columns"),
-        (lambda: ORDERS.select(lit(object())), "cannot be written"),
+        (lambda: ORDERS.select(relational.lit(object())), "cannot be written"),
     ],
 )
 def test_wrong_calls_say_what_to_write(wrong, words):
@@ -475,7 +469,7 @@ def test_numbers_and_words_out_of_range_are_refused(wrong):
 
 
 def test_splits_are_disjoint_complete_and_stable():
-    numbers = from_arrow({"x": list(range(1000))})
+    numbers = relational.from_arrow({"x": list(range(1000))})
     parts = [each.to_arrow()["x"].to_pylist() for each in numbers.split([1, 2, 1], seed=3)]
     assert sorted(x for part in parts for x in part) == list(range(1000))
     assert [each.to_arrow()["x"].to_pylist() for each in numbers.split([1, 2, 1], seed=3)] == parts
@@ -483,7 +477,7 @@ def test_splits_are_disjoint_complete_and_stable():
 
 
 def test_a_sample_takes_about_its_share_and_another_seed_other_rows():
-    numbers = from_arrow({"x": list(range(1000))})
+    numbers = relational.from_arrow({"x": list(range(1000))})
     one, other = (numbers.sample(0.3, seed).to_arrow()["x"].to_pylist() for seed in (1, 2))
     assert 200 < len(one) < 400
     assert one != other
@@ -580,8 +574,8 @@ def test_errors_in_text_count_columns_from_its_own_beginning(wrong, column):
         lambda: ORDERS.where("id > 1", None),
         lambda: ORDERS.group_by("region").having(None),
         lambda: f.sum("amount").filter(None),
-        lambda: when(None, 1),
-        lambda: when(col("id") > 1, 1).when(None, 2),
+        lambda: relational.when(None, 1),
+        lambda: relational.when(relational.col("id") > 1, 1).when(None, 2),
     ],
 )
 def test_none_is_no_condition(made: Callable[[], object]) -> None:

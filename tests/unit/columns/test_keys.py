@@ -9,16 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from pkray.columns.keys import (
-    argsort,
-    argsort_numbers,
-    begins,
-    codes,
-    grouped,
-    packed,
-    ranks,
-    sort_rows,
-)
+from pkray.columns import keys
 from pkray.relational.plan.expressions import SortKey
 
 NAN = math.nan
@@ -26,7 +17,7 @@ OTHER_NAN = np.uint64(0xFFF8000000000001).view(np.float64)
 
 
 def same(*columns: pa.Array) -> list[int]:
-    return codes(columns, len(columns[0])).of_row.tolist()
+    return keys.codes(columns, len(columns[0])).of_row.tolist()
 
 
 def test_nulls_are_one_group() -> None:
@@ -64,12 +55,12 @@ def test_nested_values_are_equal_by_content(values: list[object], kind: pa.DataT
 
 
 def test_no_columns_make_one_group() -> None:
-    assert codes([], 3).count == 1
-    assert codes([], 0).count == 0
+    assert keys.codes([], 3).count == 1
+    assert keys.codes([], 0).count == 0
 
 
 def test_first_rows_are_the_first_of_each_group() -> None:
-    assert codes([pa.array([5, 6, 5, 7, 6])], 5).first_rows().tolist() == [0, 1, 3]
+    assert keys.codes([pa.array([5, 6, 5, 7, 6])], 5).first_rows().tolist() == [0, 1, 3]
 
 
 @pytest.mark.parametrize(
@@ -101,41 +92,45 @@ def test_rows_sort_as_their_values_do(
 
     ordered = sorted(there, key=rank, reverse=descending)
     expected = nulls + ordered if nulls_first else ordered + nulls
-    assert sort_rows(pa.table({"x": column}), [key]).tolist() == expected
+    assert keys.sort_rows(pa.table({"x": column}), [key]).tolist() == expected
 
 
 def test_rows_sort_by_several_columns() -> None:
     table = pa.table({"a": [1, 0, 1, 0], "b": ["x", "y", None, "z"]})
     order = [SortKey("a"), SortKey("b", descending=True, nulls_first=False)]
-    assert sort_rows(table, order).tolist() == [3, 1, 0, 2]
+    assert keys.sort_rows(table, order).tolist() == [3, 1, 0, 2]
 
 
 def test_structs_sort_field_by_field() -> None:
     column = pa.array([{"a": 1, "b": 2}, None, {"a": 1, "b": None}, {"a": 0, "b": 9}])
-    assert sort_rows(pa.table({"x": column}), [SortKey("x")]).tolist() == [1, 3, 2, 0]
+    assert keys.sort_rows(pa.table({"x": column}), [SortKey("x")]).tolist() == [1, 3, 2, 0]
 
 
 def test_columns_too_wide_to_pack_are_sorted_by_all_the_same() -> None:
     columns = [np.array([2**62, -(2**62), 2**62]), np.array([1, 0, -(2**62)])]
-    assert len(packed(columns)) == 2
-    assert argsort(columns, 3).tolist() == [1, 2, 0]
+    assert len(keys.packed(columns)) == 2
+    assert keys.argsort(columns, 3).tolist() == [1, 2, 0]
 
 
 def test_rows_begin_where_a_column_changes() -> None:
-    assert begins([np.array([1, 1, 2]), np.array([0, 0, 0])], 3).tolist() == [True, False, True]
+    assert keys.begins([np.array([1, 1, 2]), np.array([0, 0, 0])], 3).tolist() == [
+        True,
+        False,
+        True,
+    ]
 
 
 def test_aggregates_by_nested_and_floating_keys() -> None:
     table = pa.table(
         {"k": pa.array([[1], [1], None]), "f": pa.array([NAN, OTHER_NAN, 0.0]), "v": [1, 2, 4]}
     )
-    found = grouped(table, ["k", "f"], [("v", "sum")])
+    found = keys.grouped(table, ["k", "f"], [("v", "sum")])
     assert sorted(found.column("v_sum").to_pylist()) == [3, 4]
     assert found.column_names == ["k", "f", "v_sum"]
 
 
 def test_ranks_of_no_rows_are_empty() -> None:
-    assert [len(rank) for rank in ranks(pa.array([], pa.string()), SortKey("x"))] == [0]
+    assert [len(rank) for rank in keys.ranks(pa.array([], pa.string()), SortKey("x"))] == [0]
 
 
 @pytest.mark.parametrize("bits", [0, 3, 16, 17, 32, 33, 48, 62])
@@ -143,4 +138,4 @@ def test_numbers_are_ordered_as_a_stable_sort_orders_them(bits: int) -> None:
     numbers = np.random.default_rng(bits).integers(0, 1 << bits, 500, endpoint=True)
     numbers = np.concatenate([numbers, numbers[:100]])
     expected = np.argsort(numbers, kind="stable")
-    assert argsort_numbers(numbers).tolist() == expected.tolist()
+    assert keys.argsort_numbers(numbers).tolist() == expected.tolist()

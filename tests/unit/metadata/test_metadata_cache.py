@@ -4,15 +4,7 @@ import pytest
 
 from pkray.errors import OptionError
 from pkray.format.snapshot import Snapshot
-from pkray.metadata import manifest_cache
-from pkray.metadata.metadata_cache import (
-    CACHED_BYTES,
-    VARIABLE,
-    MetadataCache,
-    bytes_of,
-    cached_bytes,
-    metadata,
-)
+from pkray.metadata import manifest_cache, metadata_cache
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.local import LocalStore
 
@@ -33,12 +25,12 @@ def snapshot(number: int, user: str = "u") -> Snapshot:
 
 def held(store: LocalStore) -> list[str]:
     """List what is held of the files of a table."""
-    return sorted(path for url, path in metadata._held if url == store.url)
+    return sorted(path for url, path in metadata_cache.metadata._held if url == store.url)
 
 
 def test_what_was_used_last_is_held_within_so_many_bytes():
-    size = bytes_of(snapshot(1)) + bytes_of("1")
-    cache = MetadataCache(size * 4 + size // 2)
+    size = metadata_cache.bytes_of(snapshot(1)) + metadata_cache.bytes_of("1")
+    cache = metadata_cache.MetadataCache(size * 4 + size // 2)
     for number in range(1, 5):
         cache.put(str(number), snapshot(number))
     assert cache.get("1") == snapshot(1)
@@ -48,7 +40,7 @@ def test_what_was_used_last_is_held_within_so_many_bytes():
 
 
 def test_a_value_larger_than_half_is_not_held_nor_the_one_before_it():
-    cache = MetadataCache(10_000)
+    cache = metadata_cache.MetadataCache(10_000)
     cache.put("a", "b")
     cache.put("a", "b" * 6_000)
     assert (cache.get("a"), len(cache), cache.nbytes) == (None, 0, 0)
@@ -56,8 +48,8 @@ def test_a_value_larger_than_half_is_not_held_nor_the_one_before_it():
 
 def test_a_list_is_measured_by_a_sample():
     items = [snapshot(number) for number in range(1000)]
-    every = sum(map(bytes_of, items))
-    assert bytes_of(items) == pytest.approx(every, rel=0.02)
+    every = sum(map(metadata_cache.bytes_of, items))
+    assert metadata_cache.bytes_of(items) == pytest.approx(every, rel=0.02)
 
 
 def test_a_snapshot_that_several_stores_read_is_in_memory_once(store):
@@ -105,15 +97,17 @@ def test_a_manifest_that_is_deleted_is_forgotten(store):
     assert not store.exists("manifest/a")
 
 
-@pytest.mark.parametrize(("said", "expected"), [("", CACHED_BYTES), ("256 mb", 256 << 20)])
+@pytest.mark.parametrize(
+    ("said", "expected"), [("", metadata_cache.CACHED_BYTES), ("256 mb", 256 << 20)]
+)
 def test_the_environment_says_how_much_a_process_holds(monkeypatch, said, expected):
-    monkeypatch.setenv(VARIABLE, said)
-    assert cached_bytes() == expected
+    monkeypatch.setenv(metadata_cache.VARIABLE, said)
+    assert metadata_cache.cached_bytes() == expected
 
 
 def test_a_cache_holds_as_much_as_the_environment_says(monkeypatch):
-    monkeypatch.setenv(VARIABLE, "64 kb")
-    cache = MetadataCache()
+    monkeypatch.setenv(metadata_cache.VARIABLE, "64 kb")
+    cache = metadata_cache.MetadataCache()
     for number in range(100):
         cache.put(number, b"x" * 10_000)
     assert 0 < cache.nbytes <= 64 << 10
@@ -121,6 +115,6 @@ def test_a_cache_holds_as_much_as_the_environment_says(monkeypatch):
 
 @pytest.mark.parametrize("said", ["much", "-1 mb", "1 kb"])
 def test_what_is_no_size_in_the_environment_is_told(monkeypatch, said):
-    monkeypatch.setenv(VARIABLE, said)
-    with pytest.raises(OptionError, match=VARIABLE):
-        cached_bytes()
+    monkeypatch.setenv(metadata_cache.VARIABLE, said)
+    with pytest.raises(OptionError, match=metadata_cache.VARIABLE):
+        metadata_cache.cached_bytes()

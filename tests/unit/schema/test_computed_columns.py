@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pkray.errors import OptionError, SchemaError
+from pkray.schema import computed_columns
 from pkray.schema.changes import (
     AddColumn,
     AddComputedColumn,
@@ -15,13 +16,6 @@ from pkray.schema.changes import (
     DropColumn,
     MoveColumn,
     RenameColumn,
-)
-from pkray.schema.computed_columns import (
-    SPARK,
-    ComputedColumn,
-    all_columns,
-    names_column,
-    with_columns,
 )
 from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
@@ -44,7 +38,7 @@ def schema(**options: Any) -> TableSchema:
 
 
 def names(of: TableSchema) -> list[str]:
-    return [each.name for each in all_columns(of.fields, of.options)]
+    return [each.name for each in computed_columns.all_columns(of.fields, of.options)]
 
 
 def changed(of: TableSchema, *changes: Any) -> TableSchema:
@@ -58,8 +52,8 @@ def test_computed_columns_stand_where_their_keys_say():
 def test_places_of_both_dialects_are_kept_through_writing():
     both = schema(options={**FLINKS, **OURS})
     assert names(both) == ["low", "id", "pt", "x", "price", "twice"]
-    columns = all_columns(both.fields, both.options)
-    assert with_columns(both.options, columns) == both.options
+    columns = computed_columns.all_columns(both.fields, both.options)
+    assert computed_columns.with_columns(both.options, columns) == both.options
 
 
 def test_options_that_tell_of_stored_columns_say_no_computed_ones():
@@ -118,7 +112,7 @@ def test_a_column_that_the_watermark_reads_is_not_dropped(column):
 
 
 def test_computed_columns_are_added_renamed_described_and_dropped():
-    new = ComputedColumn("low", "lower(x)", "STRING", None, SPARK)
+    new = computed_columns.ComputedColumn("low", "lower(x)", "STRING", None, computed_columns.SPARK)
     of = changed(schema(), AddComputedColumn(new, after="pt"))
     assert names(of) == ["id", "pt", "low", "x", "price", "twice"]
     of = changed(of, RenameColumn("pt", "now"), CommentColumn("low", "small"), DropColumn("twice"))
@@ -134,10 +128,10 @@ def test_computed_columns_are_added_renamed_described_and_dropped():
         RenameColumn("x", "pt"),
         RenameColumn("twice", "x"),
         RenameColumn("twice", "pt"),
-        AddComputedColumn(ComputedColumn("x", "1")),
-        AddComputedColumn(ComputedColumn("pt", "1")),
-        AddComputedColumn(ComputedColumn("_KEY_a", "1")),
-        AddComputedColumn(ComputedColumn("a", "1"), after="nobody"),
+        AddComputedColumn(computed_columns.ComputedColumn("x", "1")),
+        AddComputedColumn(computed_columns.ComputedColumn("pt", "1")),
+        AddComputedColumn(computed_columns.ComputedColumn("_KEY_a", "1")),
+        AddComputedColumn(computed_columns.ComputedColumn("a", "1"), after="nobody"),
     ],
     ids=repr,
 )
@@ -168,4 +162,4 @@ def test_a_computed_column_is_not_retyped(change):
     ],
 )
 def test_what_an_expression_reads_is_found_by_its_words(text, reads):
-    assert names_column(text, "a") is reads
+    assert computed_columns.names_column(text, "a") is reads

@@ -10,13 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.errors import (
-    CorruptFileError,
-    OptionError,
-    PkrayError,
-    SchemaError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 
@@ -173,7 +167,7 @@ def test_a_file_of_the_first_version_has_its_defaults() -> None:
 
 def test_a_file_of_a_newer_version_is_refused_as_such() -> None:
     described = {**described_by(make()), "version": 4}
-    with pytest.raises(UnsupportedError, match="version 4"):
+    with pytest.raises(errors.UnsupportedError, match="version 4"):
         TableSchema.from_json(json.dumps(described).encode(), "schema/schema-0")
 
 
@@ -188,7 +182,7 @@ def test_options_of_other_engines_are_kept() -> None:
 @pytest.mark.parametrize("kept", [0, 1, 10, 100, -1])
 def test_a_truncated_file_is_damaged_and_named(kept: int) -> None:
     data = make().to_json()[:kept]
-    with pytest.raises(CorruptFileError, match="schema/schema-0") as caught:
+    with pytest.raises(errors.CorruptFileError, match="schema/schema-0") as caught:
         TableSchema.from_json(data, "schema/schema-0")
     assert caught.value.path == "schema/schema-0"
 
@@ -197,7 +191,7 @@ def test_a_truncated_file_is_damaged_and_named(kept: int) -> None:
 def test_a_file_that_lacks_a_part_is_damaged(lost: str) -> None:
     described = described_by(make())
     described.pop(lost)
-    with pytest.raises(CorruptFileError, match=lost):
+    with pytest.raises(errors.CorruptFileError, match=lost):
         TableSchema.from_json(json.dumps(described).encode())
 
 
@@ -216,39 +210,39 @@ def test_a_file_that_lacks_a_part_is_damaged(lost: str) -> None:
 )
 def test_a_file_whose_parts_do_not_fit_is_damaged(change: dict[str, Any]) -> None:
     described = {**described_by(make()), **change}
-    with pytest.raises(CorruptFileError):
+    with pytest.raises(errors.CorruptFileError):
         TableSchema.from_json(json.dumps(described).encode())
 
 
 @pytest.mark.parametrize("data", [b"", b"[]", b"null", b"3", b"\xff\xfe{}"])
 def test_what_is_no_schema_is_damaged(data: bytes) -> None:
-    with pytest.raises(CorruptFileError):
+    with pytest.raises(errors.CorruptFileError):
         TableSchema.from_json(data)
 
 
 @pytest.mark.parametrize(
     ("changes", "kind", "named"),
     [
-        ({"schema": []}, SchemaError, "columns"),
-        ({"schema": [*COLUMNS, ("v", "INT")]}, SchemaError, "'v' is there twice"),
-        ({"schema": [*COLUMNS, ("", "INT")]}, SchemaError, "cannot be named"),
-        ({"schema": [*COLUMNS, ("_KEY_k", "INT")]}, SchemaError, "_KEY_k"),
-        ({"schema": [*COLUMNS, ("_SEQUENCE_NUMBER", "INT")]}, SchemaError, "reserved"),
-        ({"schema": [*COLUMNS, ("_VALUE_KIND", "INT")]}, SchemaError, "reserved"),
-        ({"schema": [*COLUMNS, ("_row_kind", "INT")]}, SchemaError, "reserved"),
-        ({"primary_keys": []}, UnsupportedError, "without a primary key"),
-        ({"primary_keys": "k"}, SchemaError, r"\['k'\]"),
-        ({"primary_keys": ["kk", "dt"]}, SchemaError, "did you mean 'k'"),
-        ({"primary_keys": ["k", "k", "dt"]}, SchemaError, "twice"),
-        ({"primary_keys": ["k", "tags", "dt"]}, UnsupportedError, "tags"),
-        ({"partition_keys": ["tags"]}, UnsupportedError, "tags"),
-        ({"partition_keys": ["day"]}, SchemaError, "'day'"),
-        ({"primary_keys": ["dt"]}, SchemaError, "partition columns alone"),
-        ({"primary_keys": ["k"]}, SchemaError, "lacks partition columns"),
+        ({"schema": []}, errors.SchemaError, "columns"),
+        ({"schema": [*COLUMNS, ("v", "INT")]}, errors.SchemaError, "'v' is there twice"),
+        ({"schema": [*COLUMNS, ("", "INT")]}, errors.SchemaError, "cannot be named"),
+        ({"schema": [*COLUMNS, ("_KEY_k", "INT")]}, errors.SchemaError, "_KEY_k"),
+        ({"schema": [*COLUMNS, ("_SEQUENCE_NUMBER", "INT")]}, errors.SchemaError, "reserved"),
+        ({"schema": [*COLUMNS, ("_VALUE_KIND", "INT")]}, errors.SchemaError, "reserved"),
+        ({"schema": [*COLUMNS, ("_row_kind", "INT")]}, errors.SchemaError, "reserved"),
+        ({"primary_keys": []}, errors.UnsupportedError, "without a primary key"),
+        ({"primary_keys": "k"}, errors.SchemaError, r"\['k'\]"),
+        ({"primary_keys": ["kk", "dt"]}, errors.SchemaError, "did you mean 'k'"),
+        ({"primary_keys": ["k", "k", "dt"]}, errors.SchemaError, "twice"),
+        ({"primary_keys": ["k", "tags", "dt"]}, errors.UnsupportedError, "tags"),
+        ({"partition_keys": ["tags"]}, errors.UnsupportedError, "tags"),
+        ({"partition_keys": ["day"]}, errors.SchemaError, "'day'"),
+        ({"primary_keys": ["dt"]}, errors.SchemaError, "partition columns alone"),
+        ({"primary_keys": ["k"]}, errors.SchemaError, "lacks partition columns"),
     ],
 )
 def test_columns_and_keys_that_are_no_table(
-    changes: dict[str, Any], kind: type[PkrayError], named: str
+    changes: dict[str, Any], kind: type[errors.PkrayError], named: str
 ) -> None:
     with pytest.raises(kind, match=named):
         make(**changes)
@@ -316,7 +310,7 @@ REFUSED = [
 
 @pytest.mark.parametrize("options", REFUSED, ids=lambda options: str(options))
 def test_options_that_do_not_fit_the_table(options: dict[str, str]) -> None:
-    with pytest.raises((OptionError, SchemaError, UnsupportedError)):
+    with pytest.raises((errors.OptionError, errors.SchemaError, errors.UnsupportedError)):
         make(options)
 
 
@@ -346,17 +340,19 @@ def test_options_that_fit(options: dict[str, str]) -> None:
 
 def test_mod_buckets_take_one_integer_column() -> None:
     options = {"bucket-function.type": "mod", "bucket": "4"}
-    with pytest.raises(SchemaError, match="one INT or BIGINT"):
+    with pytest.raises(errors.SchemaError, match="one INT or BIGINT"):
         make(options, primary_keys=["k", "k2", "dt"])
 
 
 def test_partition_expiry_needs_partitions() -> None:
-    with pytest.raises(OptionError, match="partitioned table"):
+    with pytest.raises(errors.OptionError, match="partitioned table"):
         make({"partition.expiration-time": "1 d"}, partition_keys=[])
 
 
 def test_a_key_that_crosses_partitions_needs_dynamic_buckets() -> None:
-    with pytest.raises(SchemaError, match=r"lacks partition columns of \['dt'\].*bucket = -1"):
+    with pytest.raises(
+        errors.SchemaError, match=r"lacks partition columns of \['dt'\].*bucket = -1"
+    ):
         make({"bucket": "2"}, primary_keys=["k"])
     assert make({"bucket": "-1"}, primary_keys=["k"]).crosses_partitions
 
@@ -374,25 +370,25 @@ def test_a_key_that_crosses_partitions_needs_dynamic_buckets() -> None:
 )
 def test_what_would_break_keys_that_cross_partitions_is_refused(options: dict) -> None:
     columns = [("k", "BIGINT"), ("dt", "STRING"), ("seen", "INT")]
-    with pytest.raises(UnsupportedError, match="lacks partition columns"):
+    with pytest.raises(errors.UnsupportedError, match="lacks partition columns"):
         make({"bucket": "-1", **options}, schema=columns, primary_keys=["k"])
 
 
 def test_postponed_buckets_are_refused_with_what_to_do() -> None:
-    with pytest.raises(UnsupportedError, match="bucket = -1") as refused:
+    with pytest.raises(errors.UnsupportedError, match="bucket = -1") as refused:
         make({"bucket": "-2"})
     assert (refused.value.key, refused.value.value) == ("bucket", "-2")
-    with pytest.raises(UnsupportedError, match="postponed buckets"):
+    with pytest.raises(errors.UnsupportedError, match="postponed buckets"):
         dataclasses.replace(make(), options={"bucket": "-2"}).core  # noqa: B018
 
 
 def test_a_sequence_field_does_not_go_with_keys_that_cross_partitions() -> None:
-    with pytest.raises(SchemaError, match="holds the partition columns"):
+    with pytest.raises(errors.SchemaError, match="holds the partition columns"):
         make({"bucket": "-1", "sequence.field": "v"}, primary_keys=["k"])
 
 
 def test_a_column_that_is_not_there_is_named_with_the_nearest() -> None:
-    with pytest.raises(SchemaError, match="did you mean 'tags'"):
+    with pytest.raises(errors.SchemaError, match="did you mean 'tags'"):
         make().field("tag")
 
 

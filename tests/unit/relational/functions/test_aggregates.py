@@ -10,13 +10,7 @@ import pytest
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational import from_arrow, query
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.catalogue import (
-    is_aggregate,
-    is_window,
-    resolve_aggregate,
-    resolve_window,
-    written_aggregates,
-)
+from pkray.relational.functions.aggregates import catalogue
 from pkray.relational.plan.expressions import Cast, ColumnRef, Expression, Literal
 from pkray.schema.types import DataType
 
@@ -74,50 +68,50 @@ def constant(value: object, kind: str = "INT NOT NULL") -> Literal:
 def test_an_aggregate_has_the_dialects_type(
     name: str, argument: str, dialect: Dialect, function: str, result: str
 ) -> None:
-    resolved = resolve_aggregate(name, (column(argument),), dialect)
+    resolved = catalogue.resolve_aggregate(name, (column(argument),), dialect)
     assert (resolved.function, str(resolved.type)) == (function, result)
 
 
 def test_integers_are_summed_as_bigint() -> None:
-    (argument,) = resolve_aggregate("sum", (column("INT"),), SPARK).arguments
+    (argument,) = catalogue.resolve_aggregate("sum", (column("INT"),), SPARK).arguments
     assert argument == Cast(DataType("BIGINT"), column("INT"))
 
 
 def test_count_of_all_rows_takes_no_argument() -> None:
-    assert resolve_aggregate("count", (), SPARK).arguments == ()
+    assert catalogue.resolve_aggregate("count", (), SPARK).arguments == ()
     with pytest.raises(QueryError, match="name columns"):
-        resolve_aggregate("count", (), SPARK, distinct=True)
+        catalogue.resolve_aggregate("count", (), SPARK, distinct=True)
 
 
 @pytest.mark.parametrize(("dialect", "separator"), [(SPARK, ""), (FLINK, ",")])
 def test_the_default_separator_of_listagg_is_the_dialects(dialect: Dialect, separator: str) -> None:
-    assert resolve_aggregate("listagg", (column("STRING"),), dialect).parameters == (
+    assert catalogue.resolve_aggregate("listagg", (column("STRING"),), dialect).parameters == (
         constant(separator, "STRING NOT NULL"),
     )
 
 
 def test_percentile_cont_takes_its_value_from_within_group() -> None:
     half = constant(0.5, "DOUBLE NOT NULL")
-    resolved = resolve_aggregate(
+    resolved = catalogue.resolve_aggregate(
         "percentile_cont", (half,), SPARK, within_group=(column("DOUBLE"),)
     )
-    assert resolved == resolve_aggregate("percentile", (column("DOUBLE"), half), SPARK)
+    assert resolved == catalogue.resolve_aggregate("percentile", (column("DOUBLE"), half), SPARK)
 
 
 def test_percentile_approx_keeps_the_type_of_its_values() -> None:
     share = constant(1)
-    resolved = resolve_aggregate("approx_percentile", (column("DATE"), share), SPARK)
+    resolved = catalogue.resolve_aggregate("approx_percentile", (column("DATE"), share), SPARK)
     assert (resolved.function, str(resolved.type)) == ("percentile_disc", "DATE")
 
 
 @pytest.mark.parametrize(("dialect", "ignored"), [(SPARK, []), (FLINK, [True])])
 def test_first_value_leaves_nulls_out_in_flink(dialect: Dialect, ignored: list[bool]) -> None:
-    resolved = resolve_aggregate("first_value", (column("INT"),), dialect)
+    resolved = catalogue.resolve_aggregate("first_value", (column("INT"),), dialect)
     assert [each.value for each in resolved.parameters] == ignored
 
 
 def test_the_second_argument_of_first_says_whether_nulls_are_ignored() -> None:
-    resolved = resolve_aggregate(
+    resolved = catalogue.resolve_aggregate(
         "first", (column("INT"), constant(True, "BOOLEAN NOT NULL")), SPARK
     )
     assert [each.value for each in resolved.parameters] == [True]
@@ -139,18 +133,18 @@ def test_wrong_calls_are_refused_with_a_remedy(
     name: str, arguments: tuple[str, ...], message: str
 ) -> None:
     with pytest.raises(QueryError, match=message):
-        resolve_aggregate(name, tuple(map(column, arguments)), SPARK)
+        catalogue.resolve_aggregate(name, tuple(map(column, arguments)), SPARK)
 
 
 def test_a_multiset_is_refused_with_what_to_write_instead() -> None:
-    assert not is_aggregate("collect", SPARK)
+    assert not catalogue.is_aggregate("collect", SPARK)
     with pytest.raises(UnsupportedError, match="write ARRAY_AGG"):
-        resolve_aggregate("COLLECT", (column("INT"),), FLINK)
+        catalogue.resolve_aggregate("COLLECT", (column("INT"),), FLINK)
 
 
 def test_every_aggregate_says_what_it_does() -> None:
     for dialect in Dialect:
-        for each in written_aggregates(dialect):
+        for each in catalogue.written_aggregates(dialect):
             assert each.usage.startswith(each.name)
             assert each.about.endswith(".")
 
@@ -171,12 +165,12 @@ def test_every_aggregate_says_what_it_does() -> None:
 def test_a_window_function_has_the_dialects_type(
     name: str, arguments: tuple[Expression, ...], dialect: Dialect, result: str
 ) -> None:
-    assert is_window(name)
-    assert str(resolve_window(name, arguments, dialect).type) == result
+    assert catalogue.is_window(name)
+    assert str(catalogue.resolve_window(name, arguments, dialect).type) == result
 
 
 def test_the_default_of_lag_is_a_second_argument_of_the_values_type() -> None:
-    resolved = resolve_window("lag", (column("BIGINT"), constant(2), constant(0)), SPARK)
+    resolved = catalogue.resolve_window("lag", (column("BIGINT"), constant(2), constant(0)), SPARK)
     assert resolved.parameters == (constant(2),)
     assert resolved.arguments[1] == Literal(DataType("BIGINT", False), 0)
 
@@ -194,7 +188,7 @@ def test_wrong_window_functions_are_refused(
     name: str, arguments: tuple[Expression, ...], message: str
 ) -> None:
     with pytest.raises(QueryError, match=message):
-        resolve_window(name, arguments, SPARK)
+        catalogue.resolve_window(name, arguments, SPARK)
 
 
 @pytest.mark.parametrize(

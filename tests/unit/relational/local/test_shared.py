@@ -8,17 +8,8 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.relational.local.shared import repeated
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import AggregateCall, Expression
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Filter,
-    Join,
-    JoinKind,
-    Project,
-    Scan,
-    SetKind,
-    SetOperation,
-)
 from pkray.schema.types import DataType
 from tests.unit.relational.local.inputs import Rows, call, col, lit, result, rows_of
 
@@ -41,25 +32,25 @@ def watched() -> tuple[Watched, Any]:
     rows = rows_of("k INT, v INT", [(1, 5), (1, 6), (2, 7)]).source
     source = Watched(rows.fields, [(1, 5), (1, 6), (2, 7)])
 
-    def counts() -> Aggregate:
-        return Aggregate(Scan(source), ("k",), (("n", COUNT),))
+    def counts() -> nodes.Aggregate:
+        return nodes.Aggregate(nodes.Scan(source), ("k",), (("n", COUNT),))
 
     return source, counts
 
 
 def test_equal_parts_are_computed_once() -> None:
     source, counts = watched()
-    most = Aggregate(counts(), (), (("m", AggregateCall("max", ("n",), DataType("BIGINT"))),))
-    plan = Join(counts(), most, JoinKind.INNER, ("n",), ("m",), ("m",))
+    most = nodes.Aggregate(counts(), (), (("m", AggregateCall("max", ("n",), DataType("BIGINT"))),))
+    plan = nodes.Join(counts(), most, nodes.JoinKind.INNER, ("n",), ("m",), ("m",))
     assert result(plan) == [(1, 2, 2)]
     assert source.reads == 1
 
 
 def test_parts_below_projections_and_filters_are_shared() -> None:
     source, counts = watched()
-    left = Filter(counts(), call("less", col("k"), lit(2)))
-    right = Project(counts(), (("k", col("k")), ("n", col("n", "BIGINT NOT NULL"))))
-    plan = SetOperation(left, right, SetKind.UNION, True)
+    left = nodes.Filter(counts(), call("less", col("k"), lit(2)))
+    right = nodes.Project(counts(), (("k", col("k")), ("n", col("n", "BIGINT NOT NULL"))))
+    plan = nodes.SetOperation(left, right, nodes.SetKind.UNION, True)
     assert sorted(result(plan)) == [(1, 2), (1, 2), (2, 1)]
     assert source.reads == 1
 
@@ -67,11 +58,11 @@ def test_parts_below_projections_and_filters_are_shared() -> None:
 def test_parts_that_differ_each_time_are_not_shared() -> None:
     _, counts = watched()
 
-    def random() -> Aggregate:
+    def random() -> nodes.Aggregate:
         draw = call("rand", kind="DOUBLE NOT NULL")
-        return Aggregate(Project(counts(), (("x", draw),)), ("x",), ())
+        return nodes.Aggregate(nodes.Project(counts(), (("x", draw),)), ("x",), ())
 
-    plan = SetOperation(random(), random(), SetKind.UNION, True)
+    plan = nodes.SetOperation(random(), random(), nodes.SetKind.UNION, True)
     inner = [node for node in plan.walk() if node == counts()]
     assert repeated(plan).keys() == {id(node) for node in inner}
 
@@ -79,19 +70,22 @@ def test_parts_that_differ_each_time_are_not_shared() -> None:
 def test_parts_with_constants_that_only_compare_equal_are_not_shared() -> None:
     _, counts = watched()
 
-    def zero(value: float) -> Aggregate:
+    def zero(value: float) -> nodes.Aggregate:
         columns = (("x", lit(value, "DOUBLE NOT NULL")),)
-        return Aggregate(Project(counts(), columns), ("x",), ())
+        return nodes.Aggregate(nodes.Project(counts(), columns), ("x",), ())
 
-    plan = SetOperation(zero(0.0), zero(-0.0), SetKind.UNION, True)
+    plan = nodes.SetOperation(zero(0.0), zero(-0.0), nodes.SetKind.UNION, True)
     assert result(plan) == [(0.0,), ("-0.0",)]
 
 
 def test_parts_with_constants_that_are_lists_are_computed_each_time() -> None:
     _, counts = watched()
 
-    def listed() -> Aggregate:
+    def listed() -> nodes.Aggregate:
         columns = (("x", lit([1], "ARRAY<INT>")),)
-        return Aggregate(Project(counts(), columns), ("x",), ())
+        return nodes.Aggregate(nodes.Project(counts(), columns), ("x",), ())
 
-    assert result(SetOperation(listed(), listed(), SetKind.UNION, True)) == [([1],), ([1],)]
+    assert result(nodes.SetOperation(listed(), listed(), nodes.SetKind.UNION, True)) == [
+        ([1],),
+        ([1],),
+    ]

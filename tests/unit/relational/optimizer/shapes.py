@@ -8,18 +8,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from pkray.relational.dialect import Dialect
+from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Filter,
-    Hint,
-    Join,
-    JoinKind,
-    Node,
-    Project,
-    Scan,
-)
 from pkray.relational.sources import ColumnStatistics, Source, Watermark
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
@@ -70,26 +61,26 @@ class Tables:
     def __init__(self, *sources: Source) -> None:
         self.sources = {source.name: source for source in sources}
 
-    def relation(self, parts: tuple[str, ...], options: object, at: object) -> Node:
-        return Scan(self.sources[parts[-1]])
+    def relation(self, parts: tuple[str, ...], options: object, at: object) -> nodes.Node:
+        return nodes.Scan(self.sources[parts[-1]])
 
     def udf(self, name: str) -> None:
         return None
 
-    def bound(self, query: str) -> Node:
+    def bound(self, query: str) -> nodes.Node:
         """Bind a query, as it is written."""
         return Binder(self).query(parse_query(query, self.dialect))
 
 
-def shape(node: Node) -> str:
+def shape(node: nodes.Node) -> str:
     """Write the joins, the aggregates and the scans of a plan."""
-    if isinstance(node, Scan):
+    if isinstance(node, nodes.Scan):
         return node.source.name
-    if isinstance(node, Project | Filter | Hint):
+    if isinstance(node, nodes.Project | nodes.Filter | nodes.Hint):
         return shape(node.input)
     inputs = ", ".join(map(shape, node.inputs))
-    if isinstance(node, Join):
-        return f"({inputs})" if node.kind is JoinKind.INNER else f"{node.kind}({inputs})"
-    if isinstance(node, Aggregate):
+    if isinstance(node, nodes.Join):
+        return f"({inputs})" if node.kind is nodes.JoinKind.INNER else f"{node.kind}({inputs})"
+    if isinstance(node, nodes.Aggregate):
         return f"by[{', '.join(node.keys)}]({inputs})"
     return f"{type(node).__name__.lower()}({inputs})"

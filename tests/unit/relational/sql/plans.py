@@ -9,42 +9,9 @@ from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.plan.expressions import (
-    TRUE,
-    AggregateCall,
-    Call,
-    Case,
-    Cast,
-    ColumnRef,
-    Expression,
-    Lambda,
-    Literal,
-    SortKey,
-    WindowCall,
-)
+from pkray.relational.plan import expressions as ir
+from pkray.relational.plan import nodes
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.nodes import (
-    Aggregate,
-    Deduplicate,
-    Expand,
-    Filter,
-    Hint,
-    IntervalJoin,
-    Join,
-    JoinKind,
-    Limit,
-    Node,
-    Over,
-    Project,
-    Scan,
-    SetOperation,
-    Sort,
-    TemporalJoin,
-    TopN,
-    Unnest,
-    Values,
-    Window,
-)
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.binder.scope import OuterRef
 from pkray.relational.sql.parser import parse_query
@@ -74,11 +41,11 @@ class Table:
     def statistics(self, column: str) -> Any:
         raise NotImplementedError
 
-    def remaining(self, condition: Expression) -> Expression:
+    def remaining(self, condition: ir.Expression) -> ir.Expression:
         return condition
 
     def batches(
-        self, columns: Sequence[str], condition: Expression | None = None
+        self, columns: Sequence[str], condition: ir.Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         yield from ()
 
@@ -100,7 +67,7 @@ class Schemas:
 
     def relation(
         self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    ) -> nodes.Node:
         name = parts[-1]
         known = {
             each.lower() if self.dialect is Dialect.SPARK else each: each for each in self.tables
@@ -109,7 +76,7 @@ class Schemas:
         if found is None:
             raise QueryError(f"no table is called {name}{nearest(name, self.tables)}")
         said = {**options, **{name: str(value) for name, value in at.items()}}
-        return Scan(self.tables[found], options=tuple(sorted(said.items())))
+        return nodes.Scan(self.tables[found], options=tuple(sorted(said.items())))
 
     def udf(self, name: str) -> Any | None:
         return self.udfs.get(name)
@@ -120,7 +87,7 @@ def schemas(*tables: Table, dialect: Dialect = Dialect.SPARK) -> Schemas:
     return Schemas({each.name: each for each in tables}, dialect)
 
 
-def bound(text: str, names: Schemas) -> Node:
+def bound(text: str, names: Schemas) -> nodes.Node:
     """Bind a query."""
     node = Binder(names).query(parse_query(text, names.dialect))
     for each in node.walk():
@@ -128,18 +95,18 @@ def bound(text: str, names: Schemas) -> Node:
     return node
 
 
-def check(node: Node) -> None:
+def check(node: nodes.Node) -> None:
     """Check that a node reads columns that there are, of the types that they have."""
     for each in (node, *node.inputs):
         names = [name.lower() for name in each.fields.names]
         assert len(set(names)) == len(names), f"{_line(each)}: {names}"
     match node:
-        case Filter():
+        case nodes.Filter():
             _check_types(node.condition, node.input.fields)
-        case Project():
+        case nodes.Project():
             for _, value in node.columns:
                 _check_types(value, node.input.fields)
-        case Join() | IntervalJoin() | TemporalJoin():
+        case nodes.Join() | nodes.IntervalJoin() | nodes.TemporalJoin():
             taken = node.left.fields.names
             assert len(node.right_names) == len(node.right.fields), _line(node)
             right = [
@@ -151,34 +118,34 @@ def check(node: Node) -> None:
             for one, other in zip(node.left_keys, node.right_keys, strict=True):
                 left_type, right_type = node.left.fields[one].type, node.right.fields[other].type
                 assert left_type.with_nullable(True) == right_type.with_nullable(True), _line(node)
-        case Aggregate():
+        case nodes.Aggregate():
             for _, call in node.aggregates:
                 for name in (*call.arguments, *([call.filter] if call.filter else [])):
                     assert name in node.input.fields, _line(node)
-        case SetOperation():
+        case nodes.SetOperation():
             for one, other in zip(node.left.fields, node.right.fields, strict=True):
                 assert one.type.with_nullable(True) == other.type.with_nullable(True), _line(node)
-        case Sort() | TopN() | Over():
+        case nodes.Sort() | nodes.TopN() | nodes.Over():
             assert all(key.column in node.input.fields for key in node.order_by), _line(node)
     assert not any(isinstance(each, OuterRef) for each in _expressions(node)), _line(node)
 
 
-def _expressions(node: Node) -> list[Expression]:
+def _expressions(node: nodes.Node) -> list[ir.Expression]:
     match node:
-        case Filter() | Join() | IntervalJoin():
+        case nodes.Filter() | nodes.Join() | nodes.IntervalJoin():
             return list(node.condition.walk())
-        case Project():
+        case nodes.Project():
             return [part for _, value in node.columns for part in value.walk()]
     return []
 
 
-def _check_types(value: Expression, fields: Fields) -> None:
+def _check_types(value: ir.Expression, fields: Fields) -> None:
     for name in value.columns():
         assert name in fields, f"{text(value)}: no {name} in {fields.names}"
-    if any(isinstance(part, Lambda) for part in value.walk()):
+    if any(isinstance(part, ir.Lambda) for part in value.walk()):
         return
     for part in value.walk():
-        if isinstance(part, ColumnRef):
+        if isinstance(part, ir.ColumnRef):
             assert part.type == fields[part.name].type, f"{text(value)}: {part} {fields[part.name]}"
 
 
@@ -187,85 +154,85 @@ def plan(text: str, names: Schemas) -> str:
     return shown(bound(text, names))
 
 
-def columns(node: Node) -> list[str]:
+def columns(node: nodes.Node) -> list[str]:
     """Write the columns of a node: ``name TYPE``."""
     return [str(each) for each in node.fields]
 
 
-def shown(node: Node, indent: int = 0) -> str:
+def shown(node: nodes.Node, indent: int = 0) -> str:
     """Write a plan, a line a node, inputs indented below."""
     lines = ["  " * indent + _line(node)]
     lines += [shown(each, indent + 1) for each in node.inputs]
     return "\n".join(lines)
 
 
-def _line(node: Node) -> str:
+def _line(node: nodes.Node) -> str:
     match node:
-        case Scan():
+        case nodes.Scan():
             said = " ".join(f"{name}={value}" for name, value in node.options)
             return f"{node.source.name} {said}".rstrip()
-        case Values():
+        case nodes.Values():
             return f"values {[tuple(cell.value for cell in row) for row in node.rows]}"
-        case Filter():
+        case nodes.Filter():
             return f"filter {text(node.condition)}"
-        case Project():
+        case nodes.Project():
             return "project " + ", ".join(_column(*each) for each in node.columns)
-        case Expand():
+        case nodes.Expand():
             return f"expand {_names(node.keys)} {list(node.sets)} {node.id_name}"
-        case Aggregate():
+        case nodes.Aggregate():
             calls = ", ".join(f"{name}={_call(call)}" for name, call in node.aggregates)
             return f"aggregate [{_names(node.keys)}] {calls}".rstrip()
-        case Join():
+        case nodes.Join():
             return f"{node.kind}{_join(node)}"
-        case IntervalJoin():
+        case nodes.IntervalJoin():
             span = f" {node.left_time} - {node.right_time} in {node.lower}..{node.upper}"
             return f"interval {node.kind}{_join(node)}{span}"
-        case TemporalJoin():
+        case nodes.TemporalJoin():
             return f"temporal {node.kind}{_join(node)} at {node.left_time}/{node.right_time}"
-        case Window():
+        case nodes.Window():
             return f"{node.kind} {node.time} {node.size}/{node.step} [{_names(node.partition_by)}]"
-        case Over():
+        case nodes.Over():
             calls = ", ".join(f"{name}={_call(call)}" for name, call in node.calls)
             return f"over [{_names(node.partition_by)}] {_order(node.order_by)}: {calls}"
-        case TopN():
+        case nodes.TopN():
             rank = f" as {node.rank_name}" if node.rank_name else ""
             by = f"[{_names(node.partition_by)}] {_order(node.order_by)}"
             return f"top {node.start}..{node.end} {by}{rank}"
-        case Deduplicate():
+        case nodes.Deduplicate():
             which = "first" if node.keep_first else "last"
             return f"keep {which} [{_names(node.keys)}] {node.order_by}"
-        case SetOperation():
+        case nodes.SetOperation():
             return f"{node.kind}{' all' if node.all else ''}"
-        case Sort():
+        case nodes.Sort():
             return f"sort {_order(node.order_by)}"
-        case Limit():
+        case nodes.Limit():
             return f"limit {node.count} offset {node.offset}"
-        case Unnest():
+        case nodes.Unnest():
             outer = " outer" if node.outer else ""
             return f"{node.function}{outer} {_names(node.arguments)} as {_names(node.names)}"
-        case Hint():
+        case nodes.Hint():
             return f"hint {node.name} {dict(node.options)}"
     return type(node).__name__.lower()
 
 
-def _join(node: Join | IntervalJoin | TemporalJoin) -> str:
+def _join(node: nodes.Join | nodes.IntervalJoin | nodes.TemporalJoin) -> str:
     equal = ", ".join(f"{a}={b}" for a, b in zip(node.left_keys, node.right_keys, strict=True))
     said = f" on {equal}" if equal else ""
-    if isinstance(node, Join):
+    if isinstance(node, nodes.Join):
         if any(node.null_safe):
             said += " null-safe"
         if node.null_aware:
             said += " null-aware"
-        if node.kind is JoinKind.MARK:
+        if node.kind is nodes.JoinKind.MARK:
             said += f" as {node.mark_name}"
-    return said + (f" where {text(node.condition)}" if node.condition != TRUE else "")
+    return said + (f" where {text(node.condition)}" if node.condition != ir.TRUE else "")
 
 
 def _names(names: Sequence[str]) -> str:
     return ", ".join(names)
 
 
-def _order(keys: Sequence[SortKey]) -> str:
+def _order(keys: Sequence[ir.SortKey]) -> str:
     return ", ".join(
         key.column
         + (" desc" if key.descending else "")
@@ -278,14 +245,16 @@ def _order(keys: Sequence[SortKey]) -> str:
     )
 
 
-def _column(name: str, value: Expression) -> str:
-    return name if isinstance(value, ColumnRef) and value.name == name else f"{name}={text(value)}"
+def _column(name: str, value: ir.Expression) -> str:
+    return (
+        name if isinstance(value, ir.ColumnRef) and value.name == name else f"{name}={text(value)}"
+    )
 
 
-def _call(call: AggregateCall | WindowCall) -> str:
+def _call(call: ir.AggregateCall | ir.WindowCall) -> str:
     arguments = [*call.arguments, *(str(each.value) for each in call.parameters)]
     said = f"{call.function}({', '.join(arguments)})"
-    if isinstance(call, AggregateCall):
+    if isinstance(call, ir.AggregateCall):
         said = said.replace("(", "(distinct ", 1) if call.distinct else said
         said += f" filter {call.filter}" if call.filter else ""
         said += f" order {_order(call.order_by)}" if call.order_by else ""
@@ -294,21 +263,21 @@ def _call(call: AggregateCall | WindowCall) -> str:
     return said + (" ignore nulls" if call.ignore_nulls else "")
 
 
-def text(value: Expression) -> str:
+def text(value: ir.Expression) -> str:
     """Write an expression."""
     match value:
-        case ColumnRef():
+        case ir.ColumnRef():
             return value.name
-        case Literal():
+        case ir.Literal():
             return repr(value.value)
-        case Cast():
+        case ir.Cast():
             return f"cast({text(value.operand)} as {value.type.with_nullable(True)})"
-        case Case():
+        case ir.Case():
             parts = " ".join(f"when {text(a)} then {text(b)}" for a, b in value.branches)
             return f"case {parts} else {text(value.otherwise)} end"
-        case Lambda():
+        case ir.Lambda():
             return f"{','.join(value.parameters)} -> {text(value.body)}"
-        case Call():
+        case ir.Call():
             return f"{value.function}({', '.join(text(each) for each in value.arguments)})"
     return str(value)
 

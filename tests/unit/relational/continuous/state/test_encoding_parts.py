@@ -8,13 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pkray.relational.continuous.state.encoding import (
-    encoded,
-    identified,
-    parts,
-    parts_of_identified,
-    texts_of,
-)
+from pkray.relational.continuous.state import encoding
 from tests.effort import examples
 
 MAKERS: dict[pa.DataType, Any] = {
@@ -46,18 +40,18 @@ def test_some_columns_of_a_row(seed: int) -> None:
         for kind in kinds
     ]
     places = rng.sample(range(len(kinds)), rng.randint(0, len(kinds)))
-    wanted = encoded([columns[place] for place in places], 30)
-    assert parts(encoded(columns), kinds, places).equals(wanted)
+    wanted = encoding.encoded([columns[place] for place in places], 30)
+    assert encoding.parts(encoding.encoded(columns), kinds, places).equals(wanted)
 
 
 def test_keys_within_keys_are_found_again() -> None:
     keys = pa.array([b"", b"\0", b"\0\0", b"\0\xff", b"a\0\xffb"], pa.binary())
-    whole = encoded([keys, pa.array(range(5))])
-    assert texts_of(parts(whole, [pa.binary()], [0])).equals(keys)
+    whole = encoding.encoded([keys, pa.array(range(5))])
+    assert encoding.texts_of(encoding.parts(whole, [pa.binary()], [0])).equals(keys)
 
 
 def test_of_no_rows_there_are_no_parts() -> None:
-    assert not len(parts(pa.array([], pa.binary()), [pa.string(), pa.int32()], [1]))
+    assert not len(encoding.parts(pa.array([], pa.binary()), [pa.string(), pa.int32()], [1]))
 
 
 @pytest.mark.parametrize("seed", range(examples(20)))
@@ -69,5 +63,5 @@ def test_some_columns_of_a_row_that_was_identified(seed: int) -> None:
         for kind in kinds
     ]
     places = rng.sample(range(len(kinds)), rng.randint(0, len(kinds)))
-    wanted = encoded([columns[place] for place in places], 30)
-    assert parts_of_identified(identified(columns), kinds, places).equals(wanted)
+    wanted = encoding.encoded([columns[place] for place in places], 30)
+    assert encoding.parts_of_identified(encoding.identified(columns), kinds, places).equals(wanted)

@@ -7,18 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from pkray.relational.functions.text import matches
 from pkray.relational.functions.text.java_patterns import parsed
-from pkray.relational.functions.text.matches import (
-    Replacement,
-    all_parts,
-    counts,
-    first_parts,
-    first_places,
-    replaced,
-    split_at,
-)
 
-AROUND = Replacement(("<", 0, ">"))
+AROUND = matches.Replacement(("<", 0, ">"))
 TEXTS = pa.array(["", "axxb", "é x", None, "a\n", "a\r\n"])
 REPLACED: dict[str, list[str | None]] = {
     "x*": ["<>", "<>a<xx><>b<>", "<>é<> <x><>", None, "<>a<>\n<>", "<>a<>\r<>\n<>"],
@@ -39,22 +31,22 @@ REPLACED: dict[str, list[str | None]] = {
 
 @pytest.mark.parametrize("pattern", REPLACED)
 def test_matches_of_nothing_are_where_java_finds_them(pattern: str) -> None:
-    assert replaced(TEXTS, parsed(pattern), AROUND).to_pylist() == REPLACED[pattern]
+    assert matches.replaced(TEXTS, parsed(pattern), AROUND).to_pylist() == REPLACED[pattern]
 
 
 @pytest.mark.parametrize("pattern", REPLACED)
 def test_matches_are_counted_and_listed_as_they_are_replaced(pattern: str) -> None:
     wanted: list[Any] = [each and each.count("<") for each in REPLACED[pattern]]
     wanted = [0 if each == "" else each for each in wanted]
-    assert counts(TEXTS, parsed(pattern)).to_pylist() == wanted
-    lists = all_parts(TEXTS, parsed(pattern), 0).to_pylist()
+    assert matches.counts(TEXTS, parsed(pattern)).to_pylist() == wanted
+    lists = matches.all_parts(TEXTS, parsed(pattern), 0).to_pylist()
     assert [each if each is None else len(each) for each in lists] == wanted
 
 
 def test_batches_may_begin_within_an_array() -> None:
     some = pa.concat_arrays([pa.array(["xx"]), TEXTS])[1:]
-    assert replaced(some, parsed("x*"), AROUND).to_pylist() == REPLACED["x*"]
-    assert split_at(some, parsed("[x ]"), 0).to_pylist() == [
+    assert matches.replaced(some, parsed("x*"), AROUND).to_pylist() == REPLACED["x*"]
+    assert matches.split_at(some, parsed("[x ]"), 0).to_pylist() == [
         [""], ["a", "", "b"], ["é", "", ""], None, ["a\n"], ["a\r\n"],
     ]  # fmt: skip
 
@@ -64,8 +56,8 @@ def test_bytes_under_a_null_are_not_read() -> None:
         pa.string(), 2, [pa.py_buffer(b"\x02"), pa.array([0, 3, 5], pa.int32()).buffers()[1],
                          pa.py_buffer(b"xxxax")],
     )  # fmt: skip
-    assert replaced(some, parsed("x?"), AROUND).to_pylist() == [None, "<>a<x><>"]
-    assert split_at(some, parsed("x"), 0).to_pylist() == [None, ["a", ""]]
+    assert matches.replaced(some, parsed("x?"), AROUND).to_pylist() == [None, "<>a<x><>"]
+    assert matches.split_at(some, parsed("x"), 0).to_pylist() == [None, ["a", ""]]
 
 
 SPLIT: list[tuple[str, int, list[str]]] = [
@@ -87,39 +79,42 @@ SPLIT: list[tuple[str, int, list[str]]] = [
 
 @pytest.mark.parametrize(("pattern", "limit", "wanted"), SPLIT)
 def test_text_is_split_where_a_pattern_matches(pattern: str, limit: int, wanted: list[str]) -> None:
-    assert split_at(pa.array(["axxb"]), parsed(pattern), limit).to_pylist() == [wanted]
+    assert matches.split_at(pa.array(["axxb"]), parsed(pattern), limit).to_pylist() == [wanted]
 
 
 def test_nothing_is_found_in_no_rows() -> None:
     none = pa.array([], pa.string())
     for pattern in ("x", "x*", "$"):
-        assert replaced(none, parsed(pattern), AROUND).to_pylist() == []
-        assert split_at(none, parsed(pattern), 0).to_pylist() == []
+        assert matches.replaced(none, parsed(pattern), AROUND).to_pylist() == []
+        assert matches.split_at(none, parsed(pattern), 0).to_pylist() == []
 
 
 def test_places_are_counted_in_characters() -> None:
-    assert first_places(pa.array(["éb", "b", "", None, "日é\n"]), parsed("b|$")).to_pylist() == [
+    assert matches.first_places(pa.array(["éb", "b", "", None, "日é\n"]), parsed("b|$")).to_pylist() == [
         2, 1, 1, None, 3,
     ]  # fmt: skip
 
 
 def test_a_group_that_takes_no_part_is_empty() -> None:
-    found = all_parts(pa.array(["ab"]), parsed("(a)|(b)"), 2)
+    found = matches.all_parts(pa.array(["ab"]), parsed("(a)|(b)"), 2)
     assert found.to_pylist() == [["", "b"]]
-    assert first_parts(pa.array(["ab", "c"]), parsed("(a)|(b)"), 1).to_pylist() == ["a", None]
+    assert matches.first_parts(pa.array(["ab", "c"]), parsed("(a)|(b)"), 1).to_pylist() == [
+        "a",
+        None,
+    ]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x85", "\u2028", "\u2029"])
 def test_the_end_of_the_last_line_is_what_it_was(end: str) -> None:
     some = pa.array([f"\n\r{end}{end}"])
-    assert replaced(some, parsed("[^a]"), Replacement((0,))).equals(some)
-    assert replaced(some, parsed("[^a]$"), Replacement((0,))).equals(some)
-    assert replaced(some, parsed("$"), AROUND).to_pylist() == [f"\n\r{end}<>{end}<>"]
+    assert matches.replaced(some, parsed("[^a]"), matches.Replacement((0,))).equals(some)
+    assert matches.replaced(some, parsed("[^a]$"), matches.Replacement((0,))).equals(some)
+    assert matches.replaced(some, parsed("$"), AROUND).to_pylist() == [f"\n\r{end}<>{end}<>"]
 
 
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)*b", "(.*)(.*)(.*)x", "(a?){30}a{30}"])
 def test_patterns_that_backtrack_end_soon(pattern: str) -> None:
     text = pa.array(["a" * 20_000 + "!"])
-    assert counts(text, parsed(pattern)).to_pylist() in ([0], [333], [666])
-    assert len(split_at(text, parsed(pattern), 0)) == 1
+    assert matches.counts(text, parsed(pattern)).to_pylist() in ([0], [333], [666])
+    assert len(matches.split_at(text, parsed(pattern), 0)) == 1

@@ -10,14 +10,7 @@ from msgspec import structs
 import pkray
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
 from pkray.relational.continuous.log.log import Checkpoint
-from pkray.relational.continuous.queries.definitions.query_store import (
-    Definition,
-    Failure,
-    QueryStore,
-    _refused,
-    _stored,
-    new_incarnation,
-)
+from pkray.relational.continuous.queries.definitions import query_store
 from pkray.relational.plan_files import roots_of
 from pkray.storage.opening import open_store
 from tests.delegating_store import DelegatingStore
@@ -27,14 +20,14 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-def definition(name: str = "db.r") -> Definition:
-    made = Definition(name, dict(DOCUMENT), (True,), (name,), 0, "spark")
-    return made.as_incarnation(new_incarnation())
+def definition(name: str = "db.r") -> query_store.Definition:
+    made = query_store.Definition(name, dict(DOCUMENT), (True,), (name,), 0, "spark")
+    return made.as_incarnation(query_store.new_incarnation())
 
 
 @pytest.fixture
-def store(tmp_path) -> QueryStore:
-    return QueryStore(open_store(tmp_path))
+def store(tmp_path) -> query_store.QueryStore:
+    return query_store.QueryStore(open_store(tmp_path))
 
 
 def test_what_is_stored_is_read_again(store):
@@ -83,7 +76,7 @@ def test_a_look_whether_a_query_is_of_its_incarnation_is_one_request(tmp_path):
             asked.append(args)
             return super().list(*args, **kwargs)
 
-    store = QueryStore(Counting(open_store(tmp_path)))
+    store = query_store.QueryStore(Counting(open_store(tmp_path)))
     check = store.check_of(store.create(definition()))
     asked.clear()
     check()
@@ -114,14 +107,14 @@ def test_a_query_of_a_version_before_is_numbered_when_it_is_stored_again(store, 
     old = structs.replace(definition(), apart=False)
     path = tmp_path / ".queries" / "db.r" / "query.json"
     path.parent.mkdir(parents=True)
-    path.write_bytes(_stored(old))
+    path.write_bytes(query_store._stored(old))
     found = store.read("db.r")
     assert found == old
     assert store.create(definition()) is None
     store.check_current(found)
     assert store.replace(found).number == 0
     assert store.read("db.r") == structs.replace(old, number=0)
-    assert path.read_bytes() == _refused(old)
+    assert path.read_bytes() == query_store._refused(old)
 
 
 def test_a_drop_that_did_not_end_is_ended_by_the_next(store):
@@ -153,7 +146,7 @@ def test_a_query_of_a_version_before_leaves_what_is_begun_in_its_place(store, tm
     old = structs.replace(definition(), apart=False)
     path = tmp_path / ".queries" / "db.r" / "query.json"
     path.parent.mkdir(parents=True)
-    path.write_bytes(_stored(old))
+    path.write_bytes(query_store._stored(old))
     store.want(old, running=True)
     dropped = store.drop(store.read("db.r"))
     newer = store.create(definition())
@@ -166,7 +159,7 @@ def test_a_query_of_a_version_before_leaves_what_is_begun_in_its_place(store, tm
 
 
 def test_a_query_of_a_version_before_gets_one_incarnation_whoever_asks(store):
-    old = Definition("db.r", dict(DOCUMENT), (True,), ("db.r",), 0, "spark")
+    old = query_store.Definition("db.r", dict(DOCUMENT), (True,), ("db.r",), 0, "spark")
     adopted = [store.adopt(old) for _ in range(2)]
     assert adopted[0] == adopted[1]
     assert adopted[0].incarnation
@@ -201,7 +194,7 @@ def test_a_wish_that_is_gone_is_told(store):
 def test_what_another_incarnation_said_is_not_read(store):
     older, newer = definition(), definition()
     store.create(newer)
-    store.note_failure(older, Failure("boom", "ValueError", 3, 0, run="a"))
+    store.note_failure(older, query_store.Failure("boom", "ValueError", 3, 0, run="a"))
     store.note_status(older, {"state": "running"})
     assert store.failure(newer) is None
     assert store.status(newer) is None
@@ -209,7 +202,7 @@ def test_what_another_incarnation_said_is_not_read(store):
 
 def test_a_failure_is_taken_back_by_the_run_that_noted_it_alone(store):
     made = store.create(definition())
-    store.note_failure(made, Failure("boom", "ValueError", 3, 0, run="newer"))
+    store.note_failure(made, query_store.Failure("boom", "ValueError", 3, 0, run="newer"))
     store.delete_failure_of(made, "older")
     assert store.failure(made) is not None
     store.delete_failure_of(made, "newer")
@@ -218,7 +211,7 @@ def test_a_failure_is_taken_back_by_the_run_that_noted_it_alone(store):
 
 def test_a_log_does_not_see_what_another_incarnation_wrote(store):
     older = store.create(definition())
-    newer = older.as_incarnation(new_incarnation())
+    newer = older.as_incarnation(query_store.new_incarnation())
     log = store.log(older)
     log.take_over()
     assert log.has_begun
