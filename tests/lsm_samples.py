@@ -45,9 +45,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def make_schema(
-    columns: Sequence[tuple[str, str]] = COLUMNS,
-    keys: Sequence[str] = ("k",),
-    **options: str,
+    columns: Sequence[tuple[str, str]] = COLUMNS, keys: Sequence[str] = ("k",), **options: str
 ) -> TableSchema:
     """Option keys are written with underscores for dots and hyphens as in ``OPTIONS``."""
     named = {OPTIONS.get(name, name): value for name, value in options.items()}

@@ -102,8 +102,7 @@ class RowFile:
                     yield batch, 0 if self.size is None else raw.tell()
         except pa.ArrowNotImplementedError as error:
             raise UnsupportedError(
-                f"{self._name}: {error}: use Parquet for such columns",
-                path=str(self.path),
+                f"{self._name}: {error}: use Parquet for such columns", path=str(self.path)
             ) from None
         except InputError as error:
             raise InputError(f"{self._name}: {error}", **error.values) from None

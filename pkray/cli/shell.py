@@ -84,13 +84,7 @@ class Shell:
 
     def _do(self, statement: str) -> None:
         try:
-            run(
-                self._catalog,
-                statement,
-                self._dialect,
-                self._printer,
-                continuous=self._continuous,
-            )
+            run(self._catalog, statement, self._dialect, self._printer, continuous=self._continuous)
         except (PkrayError, pa.ArrowException, OSError) as error:
             message = in_options(error) if isinstance(error, PkrayError) else str(error)
             print(f"error: {message}", file=sys.stderr)

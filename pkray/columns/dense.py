@@ -137,11 +137,7 @@ def _is_dense(table: pa.Table, column: str | list[str], function: str) -> bool:
 
 
 def _aggregated(
-    places: np.ndarray,
-    rows: np.ndarray,
-    found: np.ndarray,
-    values: pa.Array | None,
-    function: str,
+    places: np.ndarray, rows: np.ndarray, found: np.ndarray, values: pa.Array | None, function: str
 ) -> pa.Array:
     """Compute one aggregate of the keys that are found."""
     if values is not None and values.null_count:

@@ -138,10 +138,7 @@ class CachedFile:
 
     @classmethod
     def build(
-        cls,
-        store: BlockStore,
-        batches: Iterable[pa.RecordBatch],
-        key_columns: Sequence[str],
+        cls, store: BlockStore, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]
     ) -> CachedFile | None:
         """Copy a file's rows into the store; None if they are not in key order.
 

@@ -98,12 +98,7 @@ class RangeSearch:
         return joined[order], take(concat(found), order)
 
     def _layers(
-        self,
-        levels: Levels,
-        memory: Memtable,
-        ranges: KeyRanges,
-        asked: int,
-        names: list[str],
+        self, levels: Levels, memory: Memtable, ranges: KeyRanges, asked: int, names: list[str]
     ) -> list[_Layer]:
         """Ask for so many keys of each range; the oldest layer comes first."""
         runs = (self._in_run(run, ranges, asked, names) for run in reversed(levels.runs()))

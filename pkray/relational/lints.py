@@ -14,12 +14,7 @@ from pkray.relational.plan.state import NEVER, kept_states, state_ttls
 
 def lints(node: Node, default_ttl: str = NEVER) -> tuple[Lint, ...]:
     """List the remarks on one node of a physical plan."""
-    return (
-        *_unbounded(node, default_ttl),
-        *_undetermined(node),
-        *_inexact(node),
-        *node.remarks(),
-    )
+    return (*_unbounded(node, default_ttl), *_undetermined(node), *_inexact(node), *node.remarks())
 
 
 def _unbounded(node: Node, default_ttl: str) -> Iterator[Lint]:

@@ -106,9 +106,7 @@ class CommittedFiles:
             return latest or self._snapshots.read(target, fresh=True)
 
         was_rolled_back, found = together(
-            self._store,
-            lambda: self._was_rolled_back(latest, is_empty),
-            read,
+            self._store, lambda: self._was_rolled_back(latest, is_empty), read
         )
         if self._identity is not None:
             self._identity.check_same_table_after(self._snapshots.invalidations)

@@ -101,11 +101,7 @@ class Hosting(Protocol):
         ...
 
     def host(
-        self,
-        name: str,
-        make: Callable[..., Any],
-        *arguments: Any,
-        reserved: Reserved = NOTHING,
+        self, name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
     ) -> Hosted:
         """Find the work of this name, or begin it.
 

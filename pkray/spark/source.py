@@ -257,10 +257,7 @@ def read_request(spark: SparkSession, request: SplitsRequest | BetweenRequest) -
 
 
 def request_for(
-    view: SnapshotView,
-    location: TableLocation,
-    columns: Sequence[str] | None,
-    filter: object,
+    view: SnapshotView, location: TableLocation, columns: Sequence[str] | None, filter: object
 ) -> ReadRequest:
     """Make the request of `read`, checked; it is held to the view's snapshot."""
     arrow_schema(view.schema, columns)
@@ -309,6 +306,5 @@ def request_of(
 
 def _unsupported(what: str, instead: str) -> UnsupportedError:
     return UnsupportedError(
-        f"{what} does not take the format {FORMAT!r}: use {instead}",
-        format=FORMAT,
+        f"{what} does not take the format {FORMAT!r}: use {instead}", format=FORMAT
     )

@@ -11,16 +11,7 @@ from pkray.errors import OptionError
 from pkray.scan.moment import Timestamp
 
 _STORAGE = "storage."
-_NAMES = (
-    "path",
-    "table",
-    "columns",
-    "filter",
-    "tag",
-    "timestamp",
-    "snapshot-id",
-    "watermark",
-)
+_NAMES = ("path", "table", "columns", "filter", "tag", "timestamp", "snapshot-id", "watermark")
 _NOT_STORAGE = ("", "url", "warehouse", "runtime", "runtime_options")
 """Other arguments of what opens warehouses."""
 _MOST_CHARACTERS = 64 << 10

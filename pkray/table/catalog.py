@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from pkray import errors
-from pkray.arguments.facade import (
-    ColumnNames,
-    Comment,
-    Name,
-    NameOfTable,
-    Options,
-    checked_class,
-)
+from pkray.arguments.facade import ColumnNames, Comment, Name, NameOfTable, Options, checked_class
 from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.expiration.branches import BranchHistories
@@ -105,12 +98,7 @@ class TableCatalog(Closeable):
                 table=location.name,
             )
         definition = TableSchema.create(
-            schema,
-            primary_keys,
-            partition_keys,
-            as_options(options or {}),
-            comment,
-            now_millis(),
+            schema, primary_keys, partition_keys, as_options(options or {}), comment, now_millis()
         )
         PartitionSpec(definition)
         try:

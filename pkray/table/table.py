@@ -719,11 +719,7 @@ class Table:
         return type(self)(location, schema, self.runtime)
 
     def rollback_to(
-        self,
-        snapshot_id: SnapshotId | None = None,
-        tag: Name | None = None,
-        *,
-        force: bool = False,
+        self, snapshot_id: SnapshotId | None = None, tag: Name | None = None, *, force: bool = False
     ) -> RollbackReport:
         """Make an older snapshot the newest: later snapshots and tags are removed, and the files
         that only they named. Rows that are written but not committed stay.

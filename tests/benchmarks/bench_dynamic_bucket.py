@@ -99,16 +99,10 @@ def main() -> None:
             return HashedKeys([EMPTY_ROW], codes, hashed)
 
         known = hashes(0, options.keys)
-        report(
-            "assign known keys",
-            seconds(lambda: assigner.assign(session, keys(known))),
-        )
+        report("assign known keys", seconds(lambda: assigner.assign(session, keys(known))))
         report("locate known keys", seconds(lambda: assigner.locate(keys(known))))
         new = iter([hashes(-(2**62), 0) for _ in range(3)])
-        report(
-            "assign new keys",
-            seconds(lambda: assigner.assign(session, keys(next(new))), 3),
-        )
+        report("assign new keys", seconds(lambda: assigner.assign(session, keys(next(new))), 3))
         half = iter([np.where(hashes(0, 2) > 0, known, hashes(-(2**62), 0)) for _ in range(3)])
         report(
             "assign, half of them new",

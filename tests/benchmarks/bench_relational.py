@@ -118,10 +118,7 @@ def timed(work: Callable[[], Any], runs: int) -> tuple[float, Any]:
 def against_polars(runs: int) -> None:
     random = np.random.default_rng(7)
     rows = pa.table(
-        {
-            "k": random.integers(0, GROUPS, GROUPED_ROWS),
-            "v": random.integers(0, 1000, GROUPED_ROWS),
-        }
+        {"k": random.integers(0, GROUPS, GROUPED_ROWS), "v": random.integers(0, 1000, GROUPED_ROWS)}
     )
     left = pa.table({"k": random.permutation(JOINED_ROWS), "x": random.random(JOINED_ROWS)})
     right = pa.table({"j": random.permutation(JOINED_ROWS), "y": random.random(JOINED_ROWS)})

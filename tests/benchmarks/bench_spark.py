@@ -53,10 +53,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=5_000_000)
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        pkray.connect(folder, runtime="ray") as catalog,
-    ):
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder, runtime="ray") as catalog:
         run(catalog, options.rows, options.runs)
         pkray.spark.stop()
 

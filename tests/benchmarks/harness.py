@@ -90,10 +90,7 @@ def measure(work: Callable[[], object]) -> Measured:
     cpu, wall = cpu_seconds(), time.perf_counter()
     result = work()
     return Measured(
-        cpu_seconds() - cpu,
-        time.perf_counter() - wall,
-        peak_bytes() - before_memory,
-        result,
+        cpu_seconds() - cpu, time.perf_counter() - wall, peak_bytes() - before_memory, result
     )
 
 

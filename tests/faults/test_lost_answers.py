@@ -10,15 +10,7 @@ import pytest
 import pkray
 from pkray.errors import PkrayError, StorageFullError
 from tests.faults.clean_run import CleanRun
-from tests.faults.faulty_store import (
-    MUTATIONS,
-    Fault,
-    Operation,
-    Plan,
-    Storage,
-    faulty,
-    put_files,
-)
+from tests.faults.faulty_store import MUTATIONS, Fault, Operation, Plan, Storage, faulty, put_files
 from tests.faults.script import DELETION_VECTORS, LOOKUP_IN_SHORT, WRITE_ONLY, Script
 
 TRIES = 4

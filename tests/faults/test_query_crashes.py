@@ -22,12 +22,7 @@ QUERIES = {
     "not in, expiring": "SELECT /*+ STATE_TTL('a' = '1 h') */ a.k FROM shop.orders a WHERE a.v * 2"
     " NOT IN (SELECT /*+ STATE_TTL('b' = '1 h') */ NULLIF(b.k, 4) FROM shop.orders b)",
 }
-EPOCHS = [
-    ({1: 1, 2: 2, 3: 3}, []),
-    ({2: 5, 4: 4}, [1]),
-    ({1: 7, 3: 2}, [4]),
-    ({5: 5, 2: 2}, [1]),
-]
+EPOCHS = [({1: 1, 2: 2, 3: 3}, []), ({2: 5, 4: 4}, [1]), ({1: 7, 3: 2}, [4]), ({5: 5, 2: 2}, [1])]
 
 
 WORKERS = {"one worker": (1, 1, 1, 1), "two workers": (2, 2, 2, 2), "rescaled": (1, 3, 2, 1)}

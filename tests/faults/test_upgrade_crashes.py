@@ -24,12 +24,7 @@ NEWER = {
     "shrunk": OLDER.replace("COUNT(*) AS n, ", ""),
     "expiring": OLDER.replace("SELECT", "SELECT /*+ STATE_TTL('orders' = '1 d') */"),
 }
-EPOCHS = [
-    ({1: 1, 2: 2, 3: 3}, []),
-    ({2: 5, 4: 4}, [1]),
-    ({1: 7, 3: 2}, [4]),
-    ({5: 5, 2: 2}, [1]),
-]
+EPOCHS = [({1: 1, 2: 2, 3: 3}, []), ({2: 5, 4: 4}, [1]), ({1: 7, 3: 2}, [4]), ({5: 5, 2: 2}, [1])]
 
 
 class Job:

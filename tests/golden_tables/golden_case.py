@@ -301,8 +301,7 @@ class _Run:
         extra, missing = counts[0] - counts[1], counts[1] - counts[0]
         if extra or missing:
             self._differ(
-                part,
-                f"step {number}: {part}: unexpected {_some(extra)}, missing {_some(missing)}",
+                part, f"step {number}: {part}: unexpected {_some(extra)}, missing {_some(missing)}"
             )
 
     def _compare(self, part: str, number: int, found: Any, wanted: Any) -> None:

@@ -197,11 +197,7 @@ MODELS = {
         never_null=("g", "h"),
     ),
     "aggregation": Model(
-        _AGGREGATION,
-        _AGGREGATED,
-        aggregation,
-        ADDS,
-        ordered_columns=("total", "largest", "latest"),
+        _AGGREGATION, _AGGREGATED, aggregation, ADDS, ordered_columns=("total", "largest", "latest")
     ),
     # Without last_value: several rows that it ignores are merged into a null, which is the last.
     "aggregation-taking-back": Model(

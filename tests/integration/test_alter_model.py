@@ -258,9 +258,7 @@ def _in_key_order(table: pa.Table, key: str) -> list[dict[str, Any]]:
 
 
 _settings = settings(
-    max_examples=examples(8),
-    stateful_step_count=25,
-    suppress_health_check=list(HealthCheck),
+    max_examples=examples(8), stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 TestAlteredTable = AlteredTable.TestCase
 TestAlteredTable.settings = _settings

@@ -47,17 +47,11 @@ def test_columns_that_a_lookup_has_not(table, columns, message):
 @pytest.mark.parametrize(
     ("use", "message"),
     [
-        (
-            lambda table: table.stream(poll_interval="1 s"),
-            "poll_interval cannot be '1 s'",
-        ),
+        (lambda table: table.stream(poll_interval="1 s"), "poll_interval cannot be '1 s'"),
         (lambda table: table.changes(1.5, 2), "start cannot be 1.5"),
         (lambda table: table.compact_dedicated(parallelism=0), "parallelism cannot be 0"),
         (lambda table: table.compact_dedicated(parallelism="2"), "parallelism cannot be '2'"),
-        (
-            lambda table: table.alter.set_options(["bucket"]),
-            r"options\[0\] cannot be 'bucket'",
-        ),
+        (lambda table: table.alter.set_options(["bucket"]), r"options\[0\] cannot be 'bucket'"),
     ],
 )
 def test_options_of_other_types(table, use, message):

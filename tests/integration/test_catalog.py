@@ -281,11 +281,7 @@ def test_a_local_directory_that_cannot_be_made_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("warehouse", "message"),
-    [
-        ("", "is empty"),
-        (None, "cannot be None"),
-        ("a-file", "'a-file' is a file: name a folder"),
-    ],
+    [("", "is empty"), (None, "cannot be None"), ("a-file", "'a-file' is a file: name a folder")],
 )
 def test_warehouses_that_are_none(tmp_path, monkeypatch, warehouse, message):
     monkeypatch.chdir(tmp_path)

@@ -306,10 +306,7 @@ class FirstRowMachine(CrossPartitionMachine):
     engine = "first-row"
 
 
-CHECKS = settings(
-    max_examples=examples(6),
-    stateful_step_count=14,
-)
+CHECKS = settings(max_examples=examples(6), stateful_step_count=14)
 TestDeduplicate = CrossPartitionMachine.TestCase
 TestDeduplicate.settings = CHECKS
 TestPartialUpdate = PartialUpdateMachine.TestCase
@@ -381,11 +378,7 @@ def test_row_kinds_of_a_column_move_keys_too(catalog):
 
 
 def test_a_key_that_comes_back_before_the_commit_is_updated(catalog):
-    options = {
-        "bucket": "-1",
-        "changelog-producer": "lookup",
-        "dynamic-bucket.target-row-num": "1",
-    }
+    options = {"bucket": "-1", "changelog-producer": "lookup", "dynamic-bucket.target-row-num": "1"}
     table = catalog.create_table("db.t", SCHEMA, ["id"], ["dt"], options)
     with table.open_writer() as writer:
         writer.upsert(rows([("+I", key, "a", 1, "x") for key in range(3)]).drop(["kind"]))

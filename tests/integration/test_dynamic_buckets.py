@@ -186,10 +186,7 @@ class UnpartitionedMachine(DynamicMachine):
     partitioned = False
 
 
-CHECKS = settings(
-    max_examples=examples(12),
-    stateful_step_count=14,
-)
+CHECKS = settings(max_examples=examples(12), stateful_step_count=14)
 TestDynamic = DynamicMachine.TestCase
 TestDynamic.settings = CHECKS
 TestUnpartitioned = UnpartitionedMachine.TestCase

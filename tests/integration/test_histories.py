@@ -269,10 +269,7 @@ QUIET = list(HealthCheck)
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(("name", "producer", "sequence"), CASES)
 @settings(
-    max_examples=examples(3),
-    derandomize=True,
-    phases=[Phase.generate],
-    suppress_health_check=QUIET,
+    max_examples=examples(3), derandomize=True, phases=[Phase.generate], suppress_health_check=QUIET
 )
 @given(data=st.data())
 def test_histories(name: str, producer: str, sequence: bool, data: st.DataObject) -> None:

@@ -61,10 +61,7 @@ def test_tags_and_times_read_the_same_in_rust(warehouse):
         said = RustCatalog(warehouse).sql('SELECT * FROM paimon.db."t$tags"')
         assert sorted(said["tag_name"].to_pylist()) == ["first", "kept"]
         retained = dict(zip(*said.select(["tag_name", "time_retained"]).columns, strict=True))
-        assert {str(k): v.as_py() for k, v in retained.items()} == {
-            "first": None,
-            "kept": "PT168H",
-        }
+        assert {str(k): v.as_py() for k, v in retained.items()} == {"first": None, "kept": "PT168H"}
 
 
 def test_branches_read_the_same_in_rust(warehouse):

@@ -134,9 +134,7 @@ class PartitionedMachine(TableMachine):
 
 
 SETTINGS = settings(
-    max_examples=examples(15),
-    stateful_step_count=25,
-    suppress_health_check=list(HealthCheck),
+    max_examples=examples(15), stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 TestTable = TableMachine.TestCase
 TestTable.settings = SETTINGS

@@ -43,10 +43,7 @@ DEEP = st.fixed_dictionaries(
     }
 )
 INNER = st.fixed_dictionaries(
-    {
-        "b": st.none() | st.binary(max_size=9),
-        "f": st.none() | st.floats(allow_nan=False, width=32),
-    }
+    {"b": st.none() | st.binary(max_size=9), "f": st.none() | st.floats(allow_nan=False, width=32)}
 )
 VALUES = {
     "a": small(st.integers(-9, 9)),

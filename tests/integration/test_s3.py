@@ -110,13 +110,7 @@ def test_the_changelog(connect):
     put(table, rows(1, 2, "b"))
     log = table.changelog()
     found = sorted(zip(*(log[name].to_pylist() for name in ("id", "_row_kind", "v")), strict=True))
-    assert found == [
-        (0, "+I", "a"),
-        (1, "+I", "a"),
-        (1, "+U", "b"),
-        (1, "-U", "a"),
-        (2, "+I", "b"),
-    ]
+    assert found == [(0, "+I", "a"), (1, "+I", "a"), (1, "+U", "b"), (1, "-U", "a"), (2, "+I", "b")]
 
 
 def test_the_same_commit_again(connect):

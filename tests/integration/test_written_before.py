@@ -27,21 +27,13 @@ DAY = date(2024, 2, 28)
 PAGES = [{"day": DAY, "page": f"page {n}", "count": 3} for n in (0, 18, 20)]
 
 NEXT: dict[str, tuple[list[Row], list[Row], list[Row]]] = {
-    "firsts": (
-        [{"id": n, "heard": "late"} for n in (4, 5)],
-        [],
-        [{"id": 5, "heard": "late"}],
-    ),
+    "firsts": ([{"id": n, "heard": "late"} for n in (4, 5)], [], [{"id": 5, "heard": "late"}]),
     "marks": (
         [{"k": 8, "v": "again"}, {"k": 300, "v": "new"}],
         [{"k": 7}, {"k": 9}],
         [{"k": 8, "v": "again"}, {"k": 300, "v": "new"}],
     ),
-    "measures": (
-        [measure("north", 0, 3), measure("south", 2, 7)],
-        [],
-        [measure("south", 2, 7)],
-    ),
+    "measures": ([measure("north", 0, 3), measure("south", 2, 7)], [], [measure("south", 2, 7)]),
     "orders": (
         [{"id": 5, "customer": "Alan", "amount": Decimal("7.25")}],
         [{"id": 0}],

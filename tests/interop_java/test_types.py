@@ -100,12 +100,7 @@ def test_partitions(make: Any, maker: str) -> None:
     kinds = ["BOOLEAN", "INT", "DATE", "STRING", "TIMESTAMP(3)"]
     cycles = [itertools.cycle(plain(SCALARS[kind])[:4]) for kind in kinds]
     columns = {f"p{n}": kind for n, kind in enumerate(kinds)}
-    both = make(
-        {**columns, "k": "INT", "v": "STRING"},
-        [*columns, "k"],
-        list(columns),
-        maker=maker,
-    )
+    both = make({**columns, "k": "INT", "v": "STRING"}, [*columns, "k"], list(columns), maker=maker)
     rows = [["+I", *(next(each) for each in cycles), n, "v"] for n in range(8)]
     both.write("java", rows)
     both.write("pkray", [[*row[:-1], "w"] for row in rows[::2]])

@@ -104,10 +104,7 @@ def test_owners_follow_a_change_of_the_columns(ray_catalog):
         writer.upsert([{"id": 3, "v": 4, "note": "new"}])
         writer.commit(commit_identifier=2)
     found = table.lookup([{"id": 2}, {"id": 3}])
-    assert found.to_pylist() == [
-        {"id": 2, "v": 1, "note": None},
-        {"id": 3, "v": 4, "note": "new"},
-    ]
+    assert found.to_pylist() == [{"id": 2, "v": 1, "note": None}, {"id": 3, "v": 4, "note": "new"}]
 
 
 def test_a_renamed_table_gets_owners_of_its_new_name(ray_catalog):

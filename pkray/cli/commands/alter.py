@@ -58,12 +58,7 @@ def add_column(
 
 @app.command("drop-column")
 @on_warehouse
-def drop_column(
-    catalog: Catalog,
-    table: TableName,
-    column: Column,
-    as_json: Json = False,
-) -> None:
+def drop_column(catalog: Catalog, table: TableName, column: Column, as_json: Json = False) -> None:
     """Drop a column."""
     _apply(catalog, table, [DropColumn(column)], as_json)
 
@@ -97,10 +92,7 @@ def change_type(
 @app.command("drop-not-null")
 @on_warehouse
 def drop_not_null(
-    catalog: Catalog,
-    table: TableName,
-    column: Column,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, column: Column, as_json: Json = False
 ) -> None:
     """Let a column hold nulls."""
     _apply(catalog, table, [ChangeNullability(column)], as_json)
@@ -123,11 +115,7 @@ def move_column(
 @app.command("comment-column")
 @on_warehouse
 def comment_column(
-    catalog: Catalog,
-    table: TableName,
-    column: Column,
-    text: Text = None,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, column: Column, text: Text = None, as_json: Json = False
 ) -> None:
     """Describe a column."""
     _apply(catalog, table, [CommentColumn(column, text)], as_json)
@@ -136,10 +124,7 @@ def comment_column(
 @app.command("comment")
 @on_warehouse
 def comment_table(
-    catalog: Catalog,
-    table: TableName,
-    text: Text = None,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, text: Text = None, as_json: Json = False
 ) -> None:
     """Describe the table."""
     _apply(catalog, table, [CommentTable(text)], as_json)

@@ -59,8 +59,7 @@ def changelog(
         typer.Option(metavar="ID", help="Go on where this consumer was, and keep its place."),
     ] = None,
     normalize: Annotated[
-        bool,
-        typer.Option("--normalize", help="Rows before and after, looked up where need be."),
+        bool, typer.Option("--normalize", help="Rows before and after, looked up where need be.")
     ] = False,
     poll: Annotated[
         float | None, typer.Option("--poll", metavar="SECONDS", help="Between two looks.")
@@ -86,13 +85,7 @@ def changelog(
     if to_id is None and not follow:
         to_id = newest.id if newest is not None else 0
     stream = source.stream(
-        consumer,
-        cast("StartMode | None", mode),
-        from_id,
-        start,
-        poll,
-        to_id,
-        normalize=normalize,
+        consumer, cast("StartMode | None", mode), from_id, start, poll, to_id, normalize=normalize
     )
     with closing(stream):
         output.rows(stream, stream.schema, as_json, at_once=follow)

@@ -54,12 +54,7 @@ def create_tag(
 
 @tag_app.command("delete")
 @on_warehouse
-def delete_tag(
-    catalog: Catalog,
-    table: TableName,
-    tag: Tag,
-    as_json: Json = False,
-) -> None:
+def delete_tag(catalog: Catalog, table: TableName, tag: Tag, as_json: Json = False) -> None:
     """Remove a tag; what only it kept goes too."""
     catalog.load_table(table).tags.delete(tag)
     output.record({"deleted": tag}, as_json)
@@ -67,11 +62,7 @@ def delete_tag(
 
 @tag_app.command("list")
 @on_warehouse
-def list_tags(
-    catalog: Catalog,
-    table: TableName,
-    as_json: Json = False,
-) -> None:
+def list_tags(catalog: Catalog, table: TableName, as_json: Json = False) -> None:
     """List the tags."""
     output.table(catalog.load_table(table).tags.list(), as_json, _TAGS)
 
@@ -99,10 +90,7 @@ def create_branch(
 @branch_app.command("delete")
 @on_service
 def delete_branch(
-    catalog: Catalog,
-    table: TableName,
-    branch: Branch,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, branch: Branch, as_json: Json = False
 ) -> None:
     """Remove a branch and the files that only it named."""
     catalog.load_table(table).branches.delete(branch)
@@ -112,10 +100,7 @@ def delete_branch(
 @branch_app.command("fast-forward")
 @on_warehouse
 def fast_forward_branch(
-    catalog: Catalog,
-    table: TableName,
-    branch: Branch,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, branch: Branch, as_json: Json = False
 ) -> None:
     """Make the table what a branch is; what the table committed since the branch began is gone."""
     newest = catalog.load_table(table).branches.fast_forward(branch)
@@ -124,11 +109,7 @@ def fast_forward_branch(
 
 @branch_app.command("list")
 @on_warehouse
-def list_branches(
-    catalog: Catalog,
-    table: TableName,
-    as_json: Json = False,
-) -> None:
+def list_branches(catalog: Catalog, table: TableName, as_json: Json = False) -> None:
     """List the branches."""
     output.table(catalog.load_table(table).branches.list(), as_json)
 

@@ -82,11 +82,7 @@ def drop_partition(
 
 
 @on_service
-def expire_partitions(
-    catalog: Catalog,
-    table: TableName,
-    as_json: Json = False,
-) -> None:
+def expire_partitions(catalog: Catalog, table: TableName, as_json: Json = False) -> None:
     """Drop the partitions older than the table's partition.expiration-time."""
     with output.waiting("expiring partitions"):
         dropped = catalog.load_table(table).expire_partitions()
@@ -95,11 +91,7 @@ def expire_partitions(
 
 @consumers_app.command("list")
 @on_warehouse
-def list_consumers(
-    catalog: Catalog,
-    table: TableName,
-    as_json: Json = False,
-) -> None:
+def list_consumers(catalog: Catalog, table: TableName, as_json: Json = False) -> None:
     """List the consumers and the snapshot each reads next."""
     output.table(catalog.load_table(table).consumers.list(), as_json)
 
@@ -126,10 +118,7 @@ def reset_consumer(
 @consumers_app.command("delete")
 @on_warehouse
 def delete_consumer(
-    catalog: Catalog,
-    table: TableName,
-    consumer: ConsumerId,
-    as_json: Json = False,
+    catalog: Catalog, table: TableName, consumer: ConsumerId, as_json: Json = False
 ) -> None:
     """Forget a consumer: it no longer keeps snapshots from expiring."""
     consumers = catalog.load_table(table).consumers

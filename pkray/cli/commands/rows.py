@@ -11,14 +11,7 @@ import typer
 
 from pkray.api.catalog import Catalog
 from pkray.cli import arguments, output
-from pkray.cli.arguments import (
-    Columns,
-    Json,
-    SnapshotId,
-    TableName,
-    TagName,
-    Timestamp,
-)
+from pkray.cli.arguments import Columns, Json, SnapshotId, TableName, TagName, Timestamp
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
@@ -27,15 +20,13 @@ from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 
 CommitUser = Annotated[
-    str | None,
-    typer.Option(help="Names this job, so that --commit-identifier is committed once."),
+    str | None, typer.Option(help="Names this job, so that --commit-identifier is committed once.")
 ]
 CommitIdentifier = Annotated[
     int | None, typer.Option(help="Names this commit; a number that grows.", min=0)
 ]
 Keys = Annotated[
-    list[str],
-    typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it."),
+    list[str], typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it.")
 ]
 
 
@@ -55,8 +46,7 @@ def upsert(
         typer.Option(metavar="COLUMN", help="A column of the file that holds +I, -U, +U or -D."),
     ] = None,
     missing: Annotated[
-        str,
-        typer.Option(metavar="error|null", help="What to do where a file lacks a column."),
+        str, typer.Option(metavar="error|null", help="What to do where a file lacks a column.")
     ] = "error",
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the files' new columns to the table.")

@@ -117,10 +117,7 @@ def drop(
 @database_app.command("create")
 @on_warehouse
 def create_database(
-    catalog: Catalog,
-    database: Database,
-    if_not_exists: IfNotExists = False,
-    as_json: Json = False,
+    catalog: Catalog, database: Database, if_not_exists: IfNotExists = False, as_json: Json = False
 ) -> None:
     """Make an empty database; creating a table makes its database, too."""
     catalog.create_database(database, if_not_exists=if_not_exists)

@@ -33,11 +33,7 @@ _KEEPS_LEFT = ("semi", "anti")
 
 
 def join(
-    left: Queried,
-    right: Queried | AsOf,
-    on: object,
-    how: str,
-    suffixes: Sequence[str] | None,
+    left: Queried, right: Queried | AsOf, on: object, how: str, suffixes: Sequence[str] | None
 ) -> Any:
     """Write a join; as of ``Relation.join``."""
     other = right.relation if isinstance(right, AsOf) else right
@@ -58,8 +54,7 @@ def join(
     keys, conditions = _divided(left, other, on, how)
     wanted: list[exp.Expr] = [
         exp.EQ(
-            this=column(left._name(key), left_name),
-            expression=column(other._name(key), right_name),
+            this=column(left._name(key), left_name), expression=column(other._name(key), right_name)
         )
         for key in keys
     ]

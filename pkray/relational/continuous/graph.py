@@ -15,14 +15,7 @@ from pkray.relational.continuous.exchange.peers import Peers, alone
 from pkray.relational.continuous.log import skipped_rows
 from pkray.relational.continuous.log.late_rows import LateRows, late_name, late_spec
 from pkray.relational.continuous.log.skipped_rows import SkippedRows
-from pkray.relational.continuous.operator import (
-    Context,
-    Epoch,
-    Late,
-    Operator,
-    RowsOf,
-    no_rows,
-)
+from pkray.relational.continuous.operator import Context, Epoch, Late, Operator, RowsOf, no_rows
 from pkray.relational.continuous.operators.catalogue import operator_of
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.state.encoding import encoded
@@ -390,11 +383,7 @@ def _feeding_state(order: Sequence[Node]) -> set[int]:
 
 
 def _opener(
-    number: int,
-    node: Node,
-    ttls: Sequence[str],
-    open_state: OpenState,
-    opened: dict[str, State],
+    number: int, node: Node, ttls: Sequence[str], open_state: OpenState, opened: dict[str, State]
 ) -> Callable[[StateSpec], State]:
     by_ttl = [index for index, each in enumerate(node.states()) if each.cleaned_by == "ttl"]
 

@@ -33,11 +33,7 @@ from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.functions.function import function
 from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.expressions import Call, Expression
-from pkray.relational.plan.nodes import (
-    Filter,
-    Node,
-    Project,
-)
+from pkray.relational.plan.nodes import Filter, Node, Project
 from pkray.relational.plan.source import Source
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}

@@ -13,14 +13,8 @@ _REASONS = (
         r"histogram_numeric",
         "its bins depend on the order of rows: group by width_bucket(x, low, high, count)",
     ),
-    (
-        r"time_bucket",
-        "write date_trunc(unit, ts), or a window: GROUP BY window(ts, '15 minutes')",
-    ),
-    (
-        r"sentences",
-        "it knows languages: split text by split(text, pattern)",
-    ),
+    (r"time_bucket", "write date_trunc(unit, ts), or a window: GROUP BY window(ts, '15 minutes')"),
+    (r"sentences", "it knows languages: split text by split(text, pattern)"),
     (
         r"(try_)?validate_utf8|(is|make)_valid_utf8",
         "text is valid UTF-8 here: bytes that are none are refused where they become text",
@@ -31,10 +25,7 @@ _REASONS = (
         "the result, in its table $late",
     ),
     (r"st_\w+", "there is no type of places on Earth: keep them as BYTES, or use Spark"),
-    (
-        r"xpath\w*|(from|to|schema_of)_xml",
-        "there is no XML: write JSON, or register a function",
-    ),
+    (r"xpath\w*|(from|to|schema_of)_xml", "there is no XML: write JSON, or register a function"),
     (
         r"(try_)?parse_json|(try_)?variant_\w+|is_\w*variant\w*|schema_of_variant\w*|"
         r"to_variant_object",
@@ -46,10 +37,7 @@ _REASONS = (
     ),
     (r"(try_)?aes_\w+", "keys would stand in queries and plans: encrypt in a registered function"),
     (r"java_method|(try_)?reflect", "queries call no Java: register a function"),
-    (
-        r"collat\w+",
-        "text is compared by its bytes: compare lower(x), or a key that you make of it",
-    ),
+    (r"collat\w+", "text is compared by its bytes: compare lower(x), or a key that you make of it"),
     (r"input_file_\w+|spark_partition_id", "rows are of tables, not of files and partitions"),
     (r"vector_\w+", "there is no arithmetic of vectors: write aggregate and zip_with"),
     (r"python_worker_logs", "it lists logs of Spark's own workers"),

@@ -99,13 +99,7 @@ def _typeof(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Literal(STRING.with_nullable(False), said)
 
 
-CONDITIONAL.add(
-    "typeof",
-    "typeof(x) -> STRING",
-    "Name the type of a value.",
-    _typeof,
-    never,
-)
+CONDITIONAL.add("typeof", "typeof(x) -> STRING", "Name the type of a value.", _typeof, never)
 
 
 def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

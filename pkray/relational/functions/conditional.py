@@ -171,14 +171,7 @@ for _name, _usage, _about, _resolver, _synonyms in (
     ("nanvl", "nanvl(number, number) -> DOUBLE", "Give the second number where the first is NaN.",
      _nanvl, ()),
 ):  # fmt: skip
-    CONDITIONAL.add(
-        _name,
-        _usage,
-        _about,
-        _resolver,
-        never,
-        synonyms=_synonyms,
-    )
+    CONDITIONAL.add(_name, _usage, _about, _resolver, never, synonyms=_synonyms)
 CONDITIONAL.add(
     "isnan",
     "isnan(number) -> BOOLEAN",

@@ -10,10 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.functions.function import Value
-from pkray.relational.functions.values import (
-    from_numpy,
-    numpy_of,
-)
+from pkray.relational.functions.values import from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call
 
 

@@ -87,11 +87,7 @@ def part_of(value: Value, start: int, count: int) -> Value:
 
 
 def checked(
-    call: Call,
-    values: Sequence[Value],
-    rows: int,
-    compute: Callable[..., Value],
-    problem: str,
+    call: Call, values: Sequence[Value], rows: int, compute: Callable[..., Value], problem: str
 ) -> Value:
     """Compute; where Arrow refuses, find the first row that it refuses for the error.
 

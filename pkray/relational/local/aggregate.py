@@ -127,11 +127,7 @@ def _beside_others(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _of_set(
-    node: Aggregate,
-    engine: Engine,
-    chosen: Set,
-    calls: Calls,
-    batches: Iterator[pa.RecordBatch],
+    node: Aggregate, engine: Engine, chosen: Set, calls: Calls, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.Table]:
     arguments, condition = chosen
     schema = node.input.fields.arrow

@@ -441,10 +441,7 @@ def unknown_as_in(sides: Sides, left: pa.Table, right: pa.Table) -> np.ndarray:
 
 
 def completed(
-    kind: JoinKind,
-    left: pa.Table,
-    right: pa.Table,
-    pairs: Sequence[tuple[np.ndarray, np.ndarray]],
+    kind: JoinKind, left: pa.Table, right: pa.Table, pairs: Sequence[tuple[np.ndarray, np.ndarray]]
 ) -> pa.Table:
     """Make a kind's rows of the pairs: of the left rows that are given, all pairs."""
     none = np.zeros(0, np.int64)

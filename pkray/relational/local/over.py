@@ -8,14 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.batches import (
-    batches_of,
-    in_one_piece,
-    spread,
-    typed,
-    whole,
-    with_schema,
-)
+from pkray.columns.batches import batches_of, in_one_piece, spread, typed, whole, with_schema
 from pkray.columns.keys import ranks
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.functions.aggregates.sums import means

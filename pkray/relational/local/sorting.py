@@ -8,14 +8,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
-from pkray.columns.batches import (
-    batches_of,
-    gathered,
-    in_one_piece,
-    parts,
-    table_of,
-    with_schema,
-)
+from pkray.columns.batches import batches_of, gathered, in_one_piece, parts, table_of, with_schema
 from pkray.columns.keys import argsort, begins, codes, ranks, sort_rows
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.memory import Memory, can_divide, drained

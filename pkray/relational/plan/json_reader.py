@@ -22,18 +22,8 @@ from pkray.relational.plan import json_names
 from pkray.relational.plan.describe import row_type
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.json_writer import (
-    derived_entries,
-    digest_of,
-    modes_of,
-    shuffle_of,
-)
-from pkray.relational.plan.nodes import (
-    Node,
-    Pairing,
-    Scan,
-    Sink,
-)
+from pkray.relational.plan.json_writer import derived_entries, digest_of, modes_of, shuffle_of
+from pkray.relational.plan.nodes import Node, Pairing, Scan, Sink
 from pkray.relational.plan.source import Source
 from pkray.relational.plan.text import FindUdf, KnowsFunction, from_text
 from pkray.schema.types import DataType

@@ -76,7 +76,7 @@ def _lacking(name: str, missing: str) -> QueryError:
 def _check_word(options: Mapping[str, str], name: str, word: str) -> None:
     if options.get(name, word) != word:
         raise QueryError(
-            f"option {name!r} of hint LOOKUP cannot be {options[name]!r}: write {word!r}",
+            f"option {name!r} of hint LOOKUP cannot be {options[name]!r}: write {word!r}"
         )
 
 
@@ -86,7 +86,7 @@ def _count(options: Mapping[str, str], name: str) -> int:
         return 0
     if not said.isdecimal() or not int(said):
         raise QueryError(
-            f"option {name!r} of hint LOOKUP cannot be {said!r}: write a whole number, 1 at least",
+            f"option {name!r} of hint LOOKUP cannot be {said!r}: write a whole number, 1 at least"
         )
     return int(said)
 
@@ -99,5 +99,5 @@ def _millis(options: Mapping[str, str], name: str) -> int:
         return duration_millis(said)
     except ValueError:
         raise QueryError(
-            f"option {name!r} of hint LOOKUP cannot be {said!r}: write a duration such as '10 s'",
+            f"option {name!r} of hint LOOKUP cannot be {said!r}: write a duration such as '10 s'"
         ) from None

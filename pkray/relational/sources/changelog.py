@@ -21,11 +21,7 @@ from pkray.schema.row_kind import SHORT, parse
 
 ROW_KIND = "_row_kind"
 Mode: TypeAlias = Literal["insert", "upsert", "all"]
-_KINDS = {
-    "insert": ("+I",),
-    "upsert": ("+I", "+U", "-D"),
-    "all": SHORT,
-}
+_KINDS = {"insert": ("+I",), "upsert": ("+I", "+U", "-D"), "all": SHORT}
 _ADDING = ("+I", "+U")
 _BEFORE = "-U"
 _stamps = itertools.count()

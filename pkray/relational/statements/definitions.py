@@ -11,12 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from pkray.constants import texts
-from pkray.errors import (
-    DatabaseNotFoundError,
-    QueryError,
-    TableNotFoundError,
-    UnsupportedError,
-)
+from pkray.errors import DatabaseNotFoundError, QueryError, TableNotFoundError, UnsupportedError
 from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
@@ -194,8 +189,7 @@ def _check_there(name: str, keys: Sequence[str], columns: Sequence[Column]) -> N
     for column in keys:
         if column not in known:
             raise QueryError(
-                f"table {name} has no column {column!r}{nearest(column, known)}",
-                column_name=column,
+                f"table {name} has no column {column!r}{nearest(column, known)}", column_name=column
             )
         if isinstance(known[column], ComputedColumn):
             raise QueryError(

@@ -93,10 +93,7 @@ class Coordinator:
 
     @classmethod
     def of_table(
-        cls,
-        location: TableLocation,
-        owners: Sequence[OwnerClient],
-        tenure: Tenure = unchallenged,
+        cls, location: TableLocation, owners: Sequence[OwnerClient], tenure: Tenure = unchallenged
     ) -> Coordinator:
         """Make the coordinator of a table that is to be kept up by it."""
         return cls(

@@ -261,11 +261,7 @@ class Assignments:
             now, loads = self._clock(), Counter(each.worker for each in self._given.values())
             workers = tuple(
                 WorkerSeen(
-                    number,
-                    each.process,
-                    each.until - now,
-                    loads[number],
-                    self._is_emptied(number),
+                    number, each.process, each.until - now, loads[number], self._is_emptied(number)
                 )
                 for number, each in sorted(self._processes.items())
             )

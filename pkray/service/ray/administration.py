@@ -241,11 +241,7 @@ def _found(names: Sequence[str]) -> list[Any]:
 
 
 def _placed(
-    kind: str,
-    name: str,
-    process: Process | None,
-    worker: int | None = None,
-    state: str = "running",
+    kind: str, name: str, process: Process | None, worker: int | None = None, state: str = "running"
 ) -> Placed:
     if process is None:
         return Placed(kind, name, "silent", worker)

@@ -61,11 +61,7 @@ class PoolHosting(Hosting):
         return self._cluster.pooled(warehouse, storage_options)
 
     def host(
-        self,
-        name: str,
-        make: Callable[..., Any],
-        *arguments: Any,
-        reserved: Reserved = NOTHING,
+        self, name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
     ) -> Hosted:
         """Find the work of this name, or begin it: see `Hosting`.
 

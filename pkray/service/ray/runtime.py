@@ -201,11 +201,7 @@ class RayRuntime:
         return self._silences.setdefault(name, Silence(self.silent_seconds))
 
     def host(
-        self,
-        name: str,
-        make: Callable[..., Any],
-        *arguments: Any,
-        reserved: Reserved = NOTHING,
+        self, name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
     ) -> Hosted:
         """Find the actor that hosts work of this name, or start it: see `Hosting`."""
         made = hosted.host(name, make, *arguments, reserved=reserved)

@@ -8,14 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pkray.errors import PkrayError
-from tests.faults.lives.books import (
-    Histories,
-    Result,
-    Seen,
-    definition_of,
-    folder_of,
-    positions_in,
-)
+from tests.faults.lives.books import Histories, Result, Seen, definition_of, folder_of, positions_in
 from tests.faults.lives.jobs import MAIN, Job
 from tests.faults.lives.machines import Machine, Outcome
 from tests.faults.lives.plans import Bag

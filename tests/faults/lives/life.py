@@ -15,16 +15,7 @@ from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from tests.faults.lives import checks, stepping
 from tests.faults.lives.books import Histories, History, Result, Source, Stamp, snapshots_of
 from tests.faults.lives.checks import Wrong
-from tests.faults.lives.jobs import (
-    MAIN,
-    READ,
-    READER,
-    RESULT,
-    SECOND,
-    Job,
-    Setting,
-    Sleeper,
-)
+from tests.faults.lives.jobs import MAIN, READ, READER, RESULT, SECOND, Job, Setting, Sleeper
 from tests.faults.lives.machines import (
     Fault,
     Machine,

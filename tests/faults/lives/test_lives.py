@@ -61,10 +61,7 @@ def test_a_life_that_once_went_wrong_goes_right(name: str) -> None:
             "processes of other incarnations may commit",
             "a commit that slept is not made when the query was begun anew",
         ),
-        (
-            "a run that lost its query fails",
-            "a run that a sleeper cut off goes on",
-        ),
+        ("a run that lost its query fails", "a run that a sleeper cut off goes on"),
     ],
 )
 def test_a_fault_that_few_lives_meet_is_found(fault: str, name: str) -> None:

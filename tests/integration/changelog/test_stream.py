@@ -273,10 +273,7 @@ def test_a_rollback_that_grew_again_ends_a_stream_too(table):
 def test_a_consumer_whose_snapshots_were_rolled_back_is_told(table):
     given(table.stream("c", from_snapshot=1, until_snapshot=5))
     table.rollback_to(3)
-    with (
-        pytest.raises(SnapshotNotFoundError, match="rolled back"),
-        table.stream("c") as stream,
-    ):
+    with pytest.raises(SnapshotNotFoundError, match="rolled back"), table.stream("c") as stream:
         next(stream)
 
 

@@ -17,12 +17,7 @@ from history_samples import (
     root,
 )
 
-from pkray.errors import (
-    BranchExistsError,
-    BranchNotFoundError,
-    TableError,
-    TagNotFoundError,
-)
+from pkray.errors import BranchExistsError, BranchNotFoundError, TableError, TagNotFoundError
 from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 from pkray.metadata.snapshots import SnapshotStore

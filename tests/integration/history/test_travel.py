@@ -8,12 +8,7 @@ import pytest
 from history_samples import content, create, put, root, schema
 
 import pkray
-from pkray.errors import (
-    OptionError,
-    SnapshotNotFoundError,
-    TagNotFoundError,
-    UnsupportedError,
-)
+from pkray.errors import OptionError, SnapshotNotFoundError, TagNotFoundError, UnsupportedError
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.retention import Retention
 from pkray.format import paths
@@ -268,11 +263,7 @@ def test_an_empty_table_has_no_past(tmp_path):
     store = root(tmp_path)
     finder = SnapshotFinder(store, SnapshotStore(store))
     assert finder.find(Moment()) is None
-    for moment in (
-        Moment(timestamp=5),
-        Moment(watermark=5),
-        Moment(compacted=True),
-    ):
+    for moment in (Moment(timestamp=5), Moment(watermark=5), Moment(compacted=True)):
         with pytest.raises(SnapshotNotFoundError):
             finder.find(moment)
 

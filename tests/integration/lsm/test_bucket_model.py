@@ -39,8 +39,7 @@ KEYS: dict[str, tuple[list[tuple[str, str]], st.SearchStrategy[Any]]] = {
 VALUES = st.none() | st.sampled_from(["", "x", "yy"])
 
 EXAMPLES = settings(
-    max_examples=examples(8),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

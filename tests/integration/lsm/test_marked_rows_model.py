@@ -26,10 +26,7 @@ from tests.lsm_samples import KINDS, Bucket, apply_changelog, make_schema
         ("aggregation", "lookup", "n"),
     ],
 )
-@settings(
-    max_examples=examples(5),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_histories(engine: str, producer: str, sequence: str | None, data: st.DataObject) -> None:
     """Marked rows are gone, others not, whatever is flushed, compacted and killed between."""

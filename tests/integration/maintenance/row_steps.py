@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
-from line_model import (
-    KEY,
-    KEYS,
-    Change,
-    Columns,
-    Consumer,
-    Key,
-    by_id,
-    merged,
-    read,
-    shown,
-)
+from line_model import KEY, KEYS, Change, Columns, Consumer, Key, by_id, merged, read, shown
 from table_checks import CheckedTable
 
 from pkray.errors import PartitionBucketsError, SchemaChangedError

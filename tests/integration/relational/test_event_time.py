@@ -167,10 +167,7 @@ def test_a_source_without_changes_holds_windows_back_until_it_is_idle(catalog, h
 
 
 def test_a_query_that_ends_reads_all_that_there_is(catalog):
-    options = {
-        "scan.watermark.alignment.group": "g",
-        "scan.watermark.alignment.max-drift": "1 s",
-    }
+    options = {"scan.watermark.alignment.group": "g", "scan.watermark.alignment.max-drift": "1 s"}
     for name in ("shop.fast", "shop.slow"):
         table = clicks(catalog, name, **options)
         table.alter.set_watermark("at")
@@ -317,10 +314,7 @@ def test_a_query_of_a_result_waits_for_its_watermark(catalog):
     below.wait({"shop.clicks": put(table, (4, 25), (10, 41), (11, 62))})
     above.wait({"shop.result": result.latest_snapshot().id})
     rows = catalog.load_table("shop.twenties").to_arrow().to_pylist()
-    assert [(row["window_end"], row["n"]) for row in rows] == [
-        (second(20), 2),
-        (second(40), 2),
-    ]
+    assert [(row["window_end"], row["n"]) for row in rows] == [(second(20), 2), (second(40), 2)]
     assert above.verify().equal
 
 

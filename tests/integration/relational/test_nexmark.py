@@ -85,11 +85,7 @@ def test_there_are_three_auctions_and_46_bids_a_person():
 
 def test_most_rows_are_of_hot_ids():
     made = Nexmark().events(50_000, 50_000)
-    hot = {
-        ("bid", "auction"): 0.5,
-        ("bid", "bidder"): 0.75,
-        ("auction", "seller"): 0.75,
-    }
+    hot = {("bid", "auction"): 0.5, ("bid", "bidder"): 0.75, ("auction", "seller"): 0.75}
     for (name, column), share in hot.items():
         ids = made[name][column].to_numpy()
         found = ((ids - 1000) % 100 == (1 if column == "bidder" else 0)).mean()

@@ -81,10 +81,7 @@ def test_a_filter_above_keeps_the_state_and_changes_the_result_in_one_snapshot(c
 
 
 EDITS = {
-    "a filter above": (
-        TOTALS + " HAVING COUNT(*) > 1",
-        [("kept", "Aggregate")],
-    ),
+    "a filter above": (TOTALS + " HAVING COUNT(*) > 1", [("kept", "Aggregate")]),
     "a filter below": (
         TOTALS.replace("FROM t", "FROM t WHERE v <> 4"),
         [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
@@ -101,10 +98,7 @@ EDITS = {
         TOTALS.replace("COUNT(*) AS n, ", ""),
         [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
     ),
-    "a renamed column": (
-        TOTALS.replace("AS total", "AS amount"),
-        [("kept", "Aggregate")],
-    ),
+    "a renamed column": (TOTALS.replace("AS total", "AS amount"), [("kept", "Aggregate")]),
     "other groups under the same name": (
         TOTALS.replace("v % 3", "v % 2"),
         [("warmed up", "Aggregate"), ("dropped", "Aggregate")],

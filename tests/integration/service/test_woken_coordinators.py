@@ -43,10 +43,7 @@ def processes(tmp_path, monkeypatch):
     """Two processes of a warehouse, each with its own owners and coordinator."""
     # For who is stopped.
     monkeypatch.setattr("pkray.service.coordinator.commit_queue._PATIENCE_SECONDS", 0.05)
-    with (
-        pkray.connect(tmp_path) as first,
-        pkray.connect(tmp_path) as second,
-    ):
+    with pkray.connect(tmp_path) as first, pkray.connect(tmp_path) as second:
         options = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
         first.create_table("db.keeps", [("id", "BIGINT"), ("v", "STRING")], ["id"])
         first.create_table("db.expires", [("id", "BIGINT"), ("v", "STRING")], ["id"], (), options)

@@ -61,8 +61,7 @@ def test_row_kinds_of_a_stream(spark, catalog, tmp_path):
     kinds = [pa.array(["+I", "+I"]), pa.array(["-D", "+U"])]
     batches = [rows((1, "a", 1.0), (2, "b", 2.0)), rows((1, "a", 1.0), (2, "c", 3.0))]
     folder = write_files(
-        tmp_path / "in",
-        *(b.append_column("op", k) for b, k in zip(batches, kinds, strict=True)),
+        tmp_path / "in", *(b.append_column("op", k) for b, k in zip(batches, kinds, strict=True))
     )
     schema = {"schema": "id BIGINT, name STRING, amount DOUBLE, op STRING"}
     run_stream(spark, folder, table, tmp_path / "c", row_kinds="op", stream=schema)

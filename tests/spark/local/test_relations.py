@@ -199,7 +199,7 @@ def test_computed_columns_of_tables_come_from_spark_too(spark, catalog) -> None:
     catalog.load_table("shop.timed").upsert(rows)
     windows = catalog.sql(
         "SELECT window_start, SUM(twice) AS n FROM TABLE(TUMBLE(TABLE shop.timed, DESCRIPTOR(ts), "
-        "INTERVAL '10' SECOND)) WHERE twice > 4 GROUP BY window_start, window_end",
+        "INTERVAL '10' SECOND)) WHERE twice > 4 GROUP BY window_start, window_end"
     )
     whole = catalog.load_table("shop.timed").relation()
     for relation in (windows, whole):

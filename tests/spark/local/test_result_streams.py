@@ -48,12 +48,7 @@ def test_epochs_come_as_rows_with_their_kinds(spark, catalog, rows):
         found = taken(frame)
         with pytest.raises(QueryError, match="go to Spark"):
             next(stream)
-    assert found == [
-        ("+I", 1, "a", 1),
-        ("+I", 1, "b", 2),
-        ("-U", 2, "a", 1),
-        ("+U", 2, "a", 11),
-    ]
+    assert found == [("+I", 1, "a", 1), ("+I", 1, "b", 2), ("-U", 2, "a", 1), ("+U", 2, "a", 11)]
 
 
 def test_what_comes_later_is_followed(spark, catalog, rows):

@@ -102,10 +102,7 @@ def test_merging_changes_nothing_of_what_is_there(steps, merge_count, target, fu
         gone = sorted({name for p in positions for name in list(model)[p : p + 1]})
         after = data_file(f"f{number}", 1, number, number)
         result = committer.commit(
-            number,
-            [
-                message((), [data_file(n, 1, model[n], model[n]) for n in gone], [after]),
-            ],
+            number, [message((), [data_file(n, 1, model[n], model[n]) for n in gone], [after])]
         )
         assert result.compact is not None
         for name in gone:

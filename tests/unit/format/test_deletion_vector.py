@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from pyroaring import BitMap64
 
 from pkray.errors import CorruptFileError, UnsupportedError
-from pkray.format.deletion_vector import (
-    MAGIC_64,
-    DeletionVector,
-    read_index,
-    write_index,
-)
+from pkray.format.deletion_vector import MAGIC_64, DeletionVector, read_index, write_index
 from pkray.format.index_file import DeletionVectorRange
 
 PATH = "index/index-u-0"

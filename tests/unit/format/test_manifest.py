@@ -18,12 +18,7 @@ from pkray.errors import CorruptFileError
 from pkray.format.avro import schemas as avro_schemas
 from pkray.format.avro.files import _plain, read_records, write_records
 from pkray.format.data_file import ADD, DELETE, DataFileMeta, ManifestEntry, SimpleStats
-from pkray.format.index_file import (
-    DELETION_VECTORS,
-    HASH,
-    DeletionVectorRange,
-    IndexFileMeta,
-)
+from pkray.format.index_file import DELETION_VECTORS, HASH, DeletionVectorRange, IndexFileMeta
 from pkray.format.manifest import (
     IndexManifestEntry,
     ManifestFileMeta,
@@ -182,12 +177,7 @@ NEWER = {
     "_CARDINALITY",
     *(f"_{end}_{what}" for end in ("MIN", "MAX") for what in ("BUCKET", "LEVEL", "ROW_ID")),
 }
-ABSENT = {
-    "value_stats_cols": None,
-    "external_path": None,
-    "first_row_id": None,
-    "write_cols": None,
-}
+ABSENT = {"value_stats_cols": None, "external_path": None, "first_row_id": None, "write_cols": None}
 
 
 def test_a_manifest_of_java_09_lacks_the_newer_fields() -> None:

@@ -156,10 +156,7 @@ ROW = st.tuples(PAIR, st.integers(0, 3), st.sampled_from([0, 0, 2, 3]))
 RUNS = st.lists(st.lists(ROW, min_size=1, max_size=20), min_size=1, max_size=5)
 
 
-@settings(
-    max_examples=examples(10),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(runs=RUNS, options=st.sampled_from([PLAIN, VERSIONED]), asked=st.lists(PAIR, unique=True))
 def test_agrees_with_a_model(tmp_path_factory, store, runs, options, asked):
     bucket = Bucket(tmp_path_factory.mktemp("bucket"), options)

@@ -170,10 +170,7 @@ def sort_rank(value):
     return (value.encode(),) if isinstance(value, str) else (value,)
 
 
-@settings(
-    max_examples=examples(20),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(20), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), by_scan=st.booleans(), kept=st.sampled_from([0xFFFF, 31, 7]))
 def test_agrees_with_a_dict(open_store, files, data, by_scan, kept):
     names = data.draw(st.lists(st.sampled_from(sorted(KEY_TYPES)), min_size=1, max_size=3))

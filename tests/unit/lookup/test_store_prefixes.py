@@ -63,8 +63,7 @@ def test_rows_across_blocks(files, store, width):
         unique=True,
     ),
     asked=st.lists(
-        st.tuples(st.none() | st.integers(-1, 4), st.sampled_from(["", "a", "ab", "b"])),
-        min_size=1,
+        st.tuples(st.none() | st.integers(-1, 4), st.sampled_from(["", "a", "ab", "b"])), min_size=1
     ),
     width=st.integers(1, 2),
 )

@@ -118,9 +118,7 @@ def test_marks_go_with_the_compaction_that_is_undone() -> None:
 def test_vectors_go_to_several_files_beyond_the_target_size() -> None:
     bucket = Bucket(
         make_schema(
-            vectors="true",
-            target="4 kb",
-            **{"deletion-vector.index-file.target-size": "1 b"},
+            vectors="true", target="4 kb", **{"deletion-vector.index-file.target-size": "1 b"}
         )
     )
     bucket.write(*[("+I", key, f"value-{key}", key % 7) for key in range(0, MANY, 2)])

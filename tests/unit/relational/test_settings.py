@@ -10,16 +10,7 @@ from pkray.relational.settings import SETTINGS, checked_setting
 
 NONSENSE = {
     "execution.runtime-mode": ["fast", "", "batch streaming"],
-    "execution.memory": [
-        "0",
-        "0 gb",
-        "1",
-        "1023",
-        "-1 gb",
-        "2000 tb",
-        "99999999999999 tb",
-        "1.5",
-    ],
+    "execution.memory": ["0", "0 gb", "1", "1023", "-1 gb", "2000 tb", "99999999999999 tb", "1.5"],
     "table.exec.state.ttl": ["-1 d", "1 fortnight", "99999999999999999999 d", "soon", ""],
     "table.exec.emit.early-fire.enabled": ["1", "yes", ""],
     "table.exec.emit.early-fire.delay": ["-5 s", "5 parsecs", "99999999999999999999 d"],

@@ -411,10 +411,7 @@ def test_null_rows_of_nested_values_stay_null() -> None:
 
 
 def test_mixed_zones_in_python_values_are_refused_by_row() -> None:
-    rows = [
-        {"k": 1, "v": datetime(2024, 1, 1, tzinfo=UTC)},
-        {"k": 2, "v": datetime(2024, 1, 1)},
-    ]
+    rows = [{"k": 1, "v": datetime(2024, 1, 1, tzinfo=UTC)}, {"k": 2, "v": datetime(2024, 1, 1)}]
     with pytest.raises(InputError, match=r"row 1.*time zone") as caught:
         conform(rows, table_of(("v", "TIMESTAMP_LTZ(6)")))
     assert caught.value.row == 1

@@ -325,8 +325,7 @@ def test_a_not_null_column_is_not_added():
 
 
 @pytest.mark.parametrize(
-    "duplicate",
-    [AddColumn("v", "INT"), RenameColumn("w", "v"), AddColumn("r.x", "INT")],
+    "duplicate", [AddColumn("v", "INT"), RenameColumn("w", "v"), AddColumn("r.x", "INT")]
 )
 def test_a_name_that_is_taken_is_refused(duplicate):
     with pytest.raises(SchemaError, match="is there already"):

@@ -11,13 +11,7 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import SchemaChangedError, UnsupportedError
-from pkray.schema.changes import (
-    AddColumn,
-    ChangeType,
-    DropColumn,
-    MoveColumn,
-    RenameColumn,
-)
+from pkray.schema.changes import AddColumn, ChangeType, DropColumn, MoveColumn, RenameColumn
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
@@ -61,12 +55,7 @@ def test_columns_are_matched_by_id():
         ("DECIMAL(4, 1)", "DECIMAL(30, 3)", Decimal("1.5"), Decimal("1.500")),
         ("CHAR(2)", "STRING", "ab", "ab"),
         ("BINARY(2)", "BYTES", b"ab", b"ab"),
-        (
-            "DATE",
-            "TIMESTAMP(6)",
-            datetime.date(1969, 5, 1),
-            datetime.datetime(1969, 5, 1),
-        ),
+        ("DATE", "TIMESTAMP(6)", datetime.date(1969, 5, 1), datetime.datetime(1969, 5, 1)),
         (
             "TIMESTAMP(3)",
             "TIMESTAMP(6)",

@@ -258,11 +258,7 @@ REFUSED = [
     {"sequence.field": "n,n"},
     {"sequence.field": "tags"},
     {"sequence.field": "n", "merge-engine": "first-row"},
-    {
-        "sequence.field": "n",
-        "merge-engine": "aggregation",
-        "fields.n.aggregate-function": "sum",
-    },
+    {"sequence.field": "n", "merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
     {"rowkind.field": "zz"},
     {"rowkind.field": "n"},
     {"merge-engine": "first-row", "changelog-producer": "input"},

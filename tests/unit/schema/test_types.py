@@ -277,10 +277,7 @@ def test_any_type_survives_json_and_pickling(data_type: DataType) -> None:
     assert isinstance(data_type.arrow, pa.DataType)
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [5, "x", ["x"], ("x",), (DataField(0, "a", "INT"),)],
-)
+@pytest.mark.parametrize("fields", [5, "x", ["x"], ("x",), (DataField(0, "a", "INT"),)])
 def test_a_row_is_of_fields_that_have_types(fields):
     with pytest.raises(SchemaError, match="ROW is of "):
         DataType("ROW", fields=fields)

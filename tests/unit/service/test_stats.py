@@ -30,10 +30,7 @@ COMPACTION = {
     ("assigned", "shown"),
     [
         (None, {}),
-        (
-            HashIndexStats(1, 2, 3, 4),
-            {"partitions": 1, "hashes": 2, "bytes": 3, "uncommitted": 4},
-        ),
+        (HashIndexStats(1, 2, 3, 4), {"partitions": 1, "hashes": 2, "bytes": 3, "uncommitted": 4}),
         (KeyIndexStats(5, 6), {"keys": 5, "uncommitted": 6}),
     ],
 )

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from pkray.errors import UnsupportedError
-from pkray.relational.continuous.operator import (
-    OPERATORS,
-    Operator,
-    asks_anew,
-    asks_time_or_chance,
-)
+from pkray.relational.continuous.operator import OPERATORS, Operator, asks_anew, asks_time_or_chance
 from pkray.relational.continuous.operators import (
     normalize,
     over,

@@ -125,10 +125,7 @@ class _Windowed(Operator):
         )[order].astype(np.int8)
         columns = [column.take(pa.array(rows)) for column in items.rows.columns]
         for one, two in zip(before, after, strict=True):
-            values = [
-                one.take(pa.array(place[0][leave])),
-                two.take(pa.array(place[1][enter])),
-            ]
+            values = [one.take(pa.array(place[0][leave])), two.take(pa.array(place[1][enter]))]
             columns.append(pa.concat_arrays(values).take(pa.array(order)))
         return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
 

@@ -12,11 +12,7 @@ from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import NewContent, new_content
 from pkray.relational.continuous.outlets.outlets import Outlet
-from pkray.relational.continuous.outlets.result_history import (
-    WRITERS,
-    Commits,
-    ResultHistory,
-)
+from pkray.relational.continuous.outlets.result_history import WRITERS, Commits, ResultHistory
 from pkray.relational.continuous.outlets.table_parts import KIND, TablePart, TableRows
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.plan.nodes import Sink

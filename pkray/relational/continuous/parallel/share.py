@@ -114,14 +114,7 @@ class Share:
         states.begin(assigned.files, assigned.folders, peers.number)
         self._rows: dict[TableSource, TableRows] = {}
         self.graph = Graph(
-            plan.roots,
-            plan.before,
-            states.open,
-            plan.ttl,
-            plan.ttls,
-            self._rows_of,
-            skips,
-            peers,
+            plan.roots, plan.before, states.open, plan.ttl, plan.ttls, self._rows_of, skips, peers
         )
         self.graph.go_on_at(assigned.watermarks)
         self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)

@@ -89,11 +89,7 @@ def compile_plans(
         for plan, needed in zip(optimized, before, strict=True)
     )
     document = to_json(
-        physical,
-        dialect=str(dialect),
-        version=__version__,
-        ttl=ttl_of(options),
-        before=before,
+        physical, dialect=str(dialect), version=__version__, ttl=ttl_of(options), before=before
     )
     return Compiled(document, physical, session)
 

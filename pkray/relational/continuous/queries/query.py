@@ -291,9 +291,7 @@ class Query:
             return
         settings = settings_of(query)
         carry_out(
-            query.site,
-            lambda: open_run(query, outlets_of, settings),
-            shadow_settings(settings),
+            query.site, lambda: open_run(query, outlets_of, settings), shadow_settings(settings)
         )
         query.store.note_failure(query.definition, None)
         running.forget(query)

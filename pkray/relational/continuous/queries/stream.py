@@ -73,12 +73,7 @@ class ResultStream(Closeable, Iterator[pa.RecordBatch]):
     """
 
     def __init__(
-        self,
-        run: Run,
-        outlet: QueueOutlet,
-        trigger: Follow,
-        name: str | None,
-        place: Place,
+        self, run: Run, outlet: QueueOutlet, trigger: Follow, name: str | None, place: Place
     ) -> None:
         self.schema = outlet.schema
         self.name = name

@@ -20,10 +20,7 @@ from pkray.relational.continuous.log.log import (
 )
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.new_content import write_difference
-from pkray.relational.continuous.outlets.result_history import (
-    WRITERS,
-    ResultHistory,
-)
+from pkray.relational.continuous.outlets.result_history import WRITERS, ResultHistory
 from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
 from pkray.relational.continuous.upgrades.shadow import open_results
@@ -179,10 +176,7 @@ def _replace_rows(
 
 
 def _taken_over(
-    upgrade: StoredUpgrade,
-    old: Checkpoint,
-    shadow: Checkpoint | None,
-    record: EpochRecord,
+    upgrade: StoredUpgrade, old: Checkpoint, shadow: Checkpoint | None, record: EpochRecord
 ) -> Checkpoint:
     """Name the states of the newer plan: those that are kept as they were, under new numbers."""
     shares: list[dict[str, tuple[DataFileMeta, ...]]] = [{} for _ in old.shares]

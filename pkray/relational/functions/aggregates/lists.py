@@ -67,8 +67,7 @@ def _array_agg(call: Written) -> Resolved:
 
 def _multiset(call: Written) -> Resolved:
     raise UnsupportedError(
-        "COLLECT gives a MULTISET, which pkray has no type for: write ARRAY_AGG",
-        function="collect",
+        "COLLECT gives a MULTISET, which pkray has no type for: write ARRAY_AGG", function="collect"
     )
 
 

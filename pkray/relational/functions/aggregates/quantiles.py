@@ -32,8 +32,7 @@ def _share(name: str, said: Expression) -> Literal:
         given = -1.0
     if not 0 <= given <= 1:
         raise QueryError(
-            f"the percentage of {name} must be a number from 0 to 1; {share!r} given",
-            function=name,
+            f"the percentage of {name} must be a number from 0 to 1; {share!r} given", function=name
         )
     return Literal(DOUBLE.with_nullable(False), given)
 

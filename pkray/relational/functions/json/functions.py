@@ -176,13 +176,7 @@ def _outcome(call: Call, values: Values, rows: int) -> Value:
 
 
 JSON.add(
-    "json_outcome",
-    "",
-    "Say how an SQL/JSON call ends.",
-    None,
-    _outcome,
-    result(INT),
-    NO_SPARK,
+    "json_outcome", "", "Say how an SQL/JSON call ends.", None, _outcome, result(INT), NO_SPARK
 )
 
 

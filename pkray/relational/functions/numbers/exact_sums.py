@@ -41,11 +41,7 @@ class ExactSums:
         self._limbs: list[GroupNumbers | None] = [None] * 4
 
     def add_integers(
-        self,
-        groups: np.ndarray,
-        count: int,
-        values: np.ndarray,
-        signs: np.ndarray | None = None,
+        self, groups: np.ndarray, count: int, values: np.ndarray, signs: np.ndarray | None = None
     ) -> None:
         """Add int64 values; those whose sign is -1 are subtracted."""
         if not len(values):
@@ -57,11 +53,7 @@ class ExactSums:
             self._add(1, groups, count, values >> 32, signs)
 
     def add_decimals(
-        self,
-        groups: np.ndarray,
-        count: int,
-        values: pa.Array,
-        signs: np.ndarray | None = None,
+        self, groups: np.ndarray, count: int, values: pa.Array, signs: np.ndarray | None = None
     ) -> None:
         """Add decimal128 values without NULLs, as integers without their scale."""
         words = decimal_words(values)

@@ -175,20 +175,8 @@ def _constant(name: str, value: float) -> Resolver:
     return resolve
 
 
-MATHEMATICS.add(
-    "pi",
-    "pi() -> DOUBLE",
-    "Give π.",
-    _constant("pi", math.pi),
-    never,
-)
-MATHEMATICS.add(
-    "e",
-    "e() -> DOUBLE",
-    "Give e.",
-    _constant("e", math.e),
-    never,
-)
+MATHEMATICS.add("pi", "pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never)
+MATHEMATICS.add("e", "e() -> DOUBLE", "Give e.", _constant("e", math.e), never)
 
 
 # The greatest and the least

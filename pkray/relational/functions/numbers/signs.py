@@ -58,14 +58,7 @@ for _name, _usage, _about, _kernel, _spark in (
     ("negative", "- number -> number", "Turn the sign of a number.", _negative, _minus),
     ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
 ):
-    ARITHMETIC.add(
-        _name,
-        _usage,
-        _about,
-        _one_number(_name),
-        _kernel,
-        spark=_spark,
-    )
+    ARITHMETIC.add(_name, _usage, _about, _one_number(_name), _kernel, spark=_spark)
     ARITHMETIC.add(
         _name + WRAPPING,
         "",

@@ -12,11 +12,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    BOOLEAN,
-    STRING,
-    is_null_literal,
-)
+from pkray.relational.functions.coercion import BOOLEAN, STRING, is_null_literal
 from pkray.relational.functions.function import NO_SPARK, Family, Value
 from pkray.relational.functions.signatures import check_count, constant, takes, text
 from pkray.relational.functions.text.slices import code_points, spelled

@@ -153,9 +153,7 @@ _NAMED = {
     "all": ((0, MOST),), "Zl": of("\u2028\u2028"), "Zp": of("\u2029\u2029"),
     "Z": of("  \xa0\xa0\u1680\u1680\u2000\u200a\u2028\u2029\u202f\u202f\u205f\u205f\u3000\u3000"),
 }  # fmt: skip
-_CATEGORY = re.compile(
-    "[LMNPS]|L[ultmo]|M[nce]|N[dlo]|P[cdseifo]|S[mcko]|Zs|C[fo]",
-)
+_CATEGORY = re.compile("[LMNPS]|L[ultmo]|M[nce]|N[dlo]|P[cdseifo]|S[mcko]|Zs|C[fo]")
 _CASED = frozenset(("Lower", "Upper", "Lu", "Ll", "Lt"))
 _SCRIPT = re.compile(
     "Arabic|Armenian|Bengali|Bopomofo|Cherokee|Common|Coptic|Cyrillic|Devanagari|Ethiopic|Georgian|"
@@ -330,8 +328,7 @@ class Parser:
         for letter in found[1] + (found[2] or ""):
             if letter not in "ismx":
                 raise PatternError(
-                    found.start(),
-                    f"the flag {letter!r} is not supported; there are i, m, s and x",
+                    found.start(), f"the flag {letter!r} is not supported; there are i, m, s and x"
                 )
         self.flags = (self.flags | on) - off
 
@@ -524,8 +521,7 @@ class Parser:
 
 
 _LINE_BREAK = Group(
-    None,
-    Choice((Sequence((Chars(of("\r\r")), Chars(of("\n\n")))), Chars(_VERTICAL))),
+    None, Choice((Sequence((Chars(of("\r\r")), Chars(of("\n\n")))), Chars(_VERTICAL)))
 )
 _CODES = {
     "x": r"([0-9a-fA-F]{2})|\{([0-9a-fA-F]+)\}",

@@ -19,11 +19,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.functions.text import java_patterns
-from pkray.relational.functions.text.slices import (
-    bytes_of,
-    characters_before,
-    join_bytes,
-)
+from pkray.relational.functions.text.slices import bytes_of, characters_before, join_bytes
 from pkray.relational.functions.values import from_numpy
 from pkray.relational.plan.expressions import Expression, Literal
 

@@ -96,9 +96,7 @@ def match_regex(call: Call, texts: Value, pattern: str, *, ignore_case: bool = F
         EvaluationError: the pattern is none.
     """
     return regex(
-        call,
-        pattern,
-        lambda: pc.match_substring_regex(texts, pattern, ignore_case=ignore_case),
+        call, pattern, lambda: pc.match_substring_regex(texts, pattern, ignore_case=ignore_case)
     )
 
 

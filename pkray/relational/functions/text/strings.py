@@ -93,9 +93,7 @@ def _initcap(value: Value) -> Value:
 
 
 _titled = _cased(
-    pc.utf8_capitalize,
-    f"^[ǄǅǆǇǈǉǊǋǌǱǲǳ]|{_LONGER_CAPITALS}|{_LONGER_SMALL}",
-    str.capitalize,
+    pc.utf8_capitalize, f"^[ǄǅǆǇǈǉǊǋǌǱǲǳ]|{_LONGER_CAPITALS}|{_LONGER_SMALL}", str.capitalize
 )
 
 

@@ -262,8 +262,5 @@ TIME.add(
     fallible=False,
 )
 TIME.alias(
-    "timestampadd",
-    "timestampadd(unit, count, time) -> TIMESTAMP",
-    "Add so many units.",
-    _add_units,
+    "timestampadd", "timestampadd(unit, count, time) -> TIMESTAMP", "Add so many units.", _add_units
 )

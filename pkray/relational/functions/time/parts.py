@@ -13,14 +13,7 @@ from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, INT, cast_to
 from pkray.relational.functions.function import NO_SPARK, Resolver, SparkText, Value, typed_call
 from pkray.relational.functions.time import calendar
-from pkray.relational.functions.time.arguments import (
-    LTZ,
-    NTZ,
-    SPARK,
-    TIME,
-    any_clock,
-    time_or_date,
-)
+from pkray.relational.functions.time.arguments import LTZ, NTZ, SPARK, TIME, any_clock, time_or_date
 from pkray.relational.functions.time.calendar import Times, times_of
 from pkray.relational.functions.time.clock import seconds, with_time
 from pkray.relational.functions.time.kernels import built, computed, numbers_of, refuse_known

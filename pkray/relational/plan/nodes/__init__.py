@@ -11,13 +11,7 @@ from __future__ import annotations
 from pkray.relational.plan.node import IF_SET, Node
 from pkray.relational.plan.nodes.changes import ROW_KEY, Exchange, Normalize, RowKey, Sink, Unique
 from pkray.relational.plan.nodes.groups import Aggregate, Distinct
-from pkray.relational.plan.nodes.joins import (
-    IntervalJoin,
-    Join,
-    JoinKind,
-    Pairing,
-    TemporalJoin,
-)
+from pkray.relational.plan.nodes.joins import IntervalJoin, Join, JoinKind, Pairing, TemporalJoin
 from pkray.relational.plan.nodes.orders import Deduplicate, Limit, Over, Sort, TopN
 from pkray.relational.plan.nodes.reading import Scan, Values
 from pkray.relational.plan.nodes.rows import (

@@ -8,16 +8,7 @@ from functools import cached_property
 
 from pkray.relational.plan import describe
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.node import (
-    ALL,
-    Key,
-    Keys,
-    Kinds,
-    Node,
-    OneInput,
-    State,
-    WindowBounds,
-)
+from pkray.relational.plan.node import ALL, Key, Keys, Kinds, Node, OneInput, State, WindowBounds
 from pkray.schema.types import DataType
 
 

@@ -9,9 +9,7 @@ from functools import cached_property
 from pkray.relational.plan import describe
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.changelog_modes import change_kinds
-from pkray.relational.plan.expressions import (
-    AggregateCall,
-)
+from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.node import (
     ALL,

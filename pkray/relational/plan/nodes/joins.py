@@ -10,10 +10,7 @@ from itertools import product
 
 from pkray.relational.plan import describe
 from pkray.relational.plan.changelog_modes import change_kinds
-from pkray.relational.plan.expressions import (
-    TRUE,
-    Expression,
-)
+from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.node import (

@@ -8,10 +8,7 @@ from functools import cached_property
 
 from pkray.relational.plan import describe, over
 from pkray.relational.plan.changelog_modes import change_kinds
-from pkray.relational.plan.expressions import (
-    SortKey,
-    WindowCall,
-)
+from pkray.relational.plan.expressions import SortKey, WindowCall
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import followed_key, unique_keys
 from pkray.relational.plan.node import (

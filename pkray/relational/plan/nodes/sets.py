@@ -8,16 +8,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.node import (
-    ALL,
-    INSERT,
-    NO_KEYS,
-    Keys,
-    Kinds,
-    Node,
-    State,
-    TwoInputs,
-)
+from pkray.relational.plan.node import ALL, INSERT, NO_KEYS, Keys, Kinds, Node, State, TwoInputs
 from pkray.relational.plan.nodes.changes import Exchange
 
 

@@ -8,13 +8,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.plan.expressions import (
-    ColumnRef,
-    Expression,
-    Literal,
-    SortKey,
-    UdfCall,
-)
+from pkray.relational.plan.expressions import ColumnRef, Expression, Literal, SortKey, UdfCall
 from pkray.relational.plan.nodes import Distinct, Limit, Project, Sort, TopN
 from pkray.relational.sql.binder.clauses import read_limit
 from pkray.relational.sql.binder.context import BoundQuery
@@ -71,12 +65,7 @@ def finished(
         and limit != 0
     )
     return BoundQuery(
-        node,
-        names,
-        names,
-        tuple(state.pairs),
-        tuple(state.residuals),
-        is_single=is_single,
+        node, names, names, tuple(state.pairs), tuple(state.residuals), is_single=is_single
     )
 
 

@@ -148,10 +148,7 @@ class Subqueries:
         builder, compared = compare()
         builder.conditions.append(_is_null(compared))
         is_unknown = self._mark(builder)
-        branches = (
-            (is_true, ir.Literal(BOOLEAN, True)),
-            (is_unknown, ir.Literal(BOOLEAN, None)),
-        )
+        branches = ((is_true, ir.Literal(BOOLEAN, True)), (is_unknown, ir.Literal(BOOLEAN, None)))
         return ir.Case(BOOLEAN, branches, ir.Literal(BOOLEAN, False))
 
     def _mark(self, builder: JoinBuilder, *, null_aware: bool = False) -> ir.Expression:

@@ -134,8 +134,7 @@ class BaseBinder(ABC):
             return cast_to(value, BOOLEAN)
         if value.type.root != "BOOLEAN":
             raise self.at(
-                QueryError(f"{excerpt(node)} is {value.type}; a condition must be BOOLEAN"),
-                node,
+                QueryError(f"{excerpt(node)} is {value.type}; a condition must be BOOLEAN"), node
             )
         return value
 

@@ -84,10 +84,7 @@ def _scalar(root: str, numbers: list[int], dialect: Dialect) -> DataType:
         raise QueryError(f"{root} takes {len(names)} parameters, not {len(numbers)}")
     given = dict(zip(names, numbers, strict=False))
     return DataType(
-        root,
-        length=given.get("length"),
-        precision=given.get("precision"),
-        scale=given.get("scale"),
+        root, length=given.get("length"), precision=given.get("precision"), scale=given.get("scale")
     )
 
 

@@ -85,7 +85,7 @@ def test_adds_merge_in_any_grouping(function: str, data: st.DataObject) -> None:
 @given(
     rows=st.lists(
         st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), st.none() | INT32)), min_size=1
-    ),
+    )
 )
 def test_first_value_keeps_a_leading_null(rows: list) -> None:
     schema = aggregation({"v": ("INT", "first_value")})

@@ -29,10 +29,7 @@ COLUMNS = {
     "date": (pa.date32(), st.dates()),
     "time": (pa.time32("ms"), st.integers(0, 86_399_999)),
     "timestamp": (pa.timestamp("us"), st.datetimes()),
-    "small decimal": (
-        pa.decimal128(10, 2),
-        st.decimals("-99999999.99", "99999999.99", places=2),
-    ),
+    "small decimal": (pa.decimal128(10, 2), st.decimals("-99999999.99", "99999999.99", places=2)),
     "wide decimal": (
         pa.decimal128(38, 3),
         st.decimals(-(10**34), 10**34, places=3, allow_nan=False),

@@ -151,10 +151,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@settings(
-    max_examples=examples(3),
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@settings(max_examples=examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     flushes=st.lists(
         st.lists(

@@ -43,11 +43,7 @@ def test_a_row_that_replaced_another_and_goes_takes_that_away() -> None:
 
 def test_a_row_that_takes_the_place_of_its_keys_is_an_update() -> None:
     given = changes((DELETE, 1, 1), (INSERT, 2, 5), (INSERT, 1, 2))
-    assert kinds_of(netted(given, ["id"])) == [
-        ("+I", (2, 5)),
-        ("-U", (1, 1)),
-        ("+U", (1, 2)),
-    ]
+    assert kinds_of(netted(given, ["id"])) == [("+I", (2, 5)), ("-U", (1, 1)), ("+U", (1, 2))]
 
 
 def test_a_new_key_that_changes_at_once_is_inserted() -> None:

@@ -339,8 +339,7 @@ def test_null_is_compared_with_elements_of_any_type() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [("array_distinct", [0.0]), ("array_union", [0.0]), ("array_except", [])],
+    ("name", "expected"), [("array_distinct", [0.0]), ("array_union", [0.0]), ("array_except", [])]
 )
 def test_zeros_of_either_sign_are_one_element(name: str, expected: list[float]) -> None:
     zeros = column("ARRAY<DOUBLE>", "x")

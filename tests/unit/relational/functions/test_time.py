@@ -76,11 +76,7 @@ def test_fields_of_a_timestamp(name: str, expected: list[Any], kind: str) -> Non
 def test_the_second_with_its_fraction_is_a_decimal() -> None:
     call = resolved("extract", text("SECOND"), TS)
     assert call.type == DataType("DECIMAL", precision=8, scale=6)
-    assert values(call, x=[EDGE, LEAP, None]) == [
-        Decimal("59.999999"),
-        Decimal("56.789012"),
-        None,
-    ]
+    assert values(call, x=[EDGE, LEAP, None]) == [Decimal("59.999999"), Decimal("56.789012"), None]
 
 
 @pytest.mark.parametrize(

@@ -143,10 +143,7 @@ NOT_OFFERED = [
     ("SELECT * FROM a TABLESAMPLE (10 PERCENT)", "TABLESAMPLE"),
     ("SELECT COUNT(DISTINCT k) OVER () FROM a", "DISTINCT"),
     ("SELECT * FROM a ASOF JOIN b ON a.k = b.k", "ASOF JOIN"),
-    (
-        "SELECT window(ts, '1 hour'), window(ts, '2 hours') FROM a",
-        "two different windows of time",
-    ),
+    ("SELECT window(ts, '1 hour'), window(ts, '2 hours') FROM a", "two different windows of time"),
     ("SELECT COUNT(*) FROM a GROUP BY session_window(ts, '1 hour')", "FROM TABLE(SESSION("),
     ("SELECT * FROM a UNPIVOT (u FOR (n, m) IN ((k, id)))", "UNPIVOT gives one column of names"),
     ("SELECT k FROM a UNION BY NAME SELECT k FROM b", "BY NAME"),

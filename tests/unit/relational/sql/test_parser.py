@@ -159,8 +159,7 @@ def test_a_text_that_can_be_read_in_too_many_ways_is_refused(
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["TRY_CAST(s AS " + "MAP<INT, " * 300 + "INT" + ">" * 300 + ")", "NOT " * 1000 + "TRUE"],
+    "text", ["TRY_CAST(s AS " + "MAP<INT, " * 300 + "INT" + ">" * 300 + ")", "NOT " * 1000 + "TRUE"]
 )
 def test_what_is_too_deep_is_refused_wherever_the_parser_stops(text: str) -> None:
     before, depth = sys.getrecursionlimit(), len(inspect.stack(0))

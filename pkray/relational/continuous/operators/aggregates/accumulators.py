@@ -283,11 +283,7 @@ class Moments(Accumulator):
     def __init__(self, take: Take, arguments: int) -> None:
         self._take = take
         names = ["shift_x", "x", "xx", *(["shift_y", "y", "yy", "xy"] if arguments == 2 else [])]
-        self.columns = (
-            ("finite", BIGINT),
-            ("odd", BIGINT),
-            *((name, DOUBLE) for name in names),
-        )
+        self.columns = (("finite", BIGINT), ("odd", BIGINT), *((name, DOUBLE) for name in names))
 
     def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
         taken = self._take(groups)

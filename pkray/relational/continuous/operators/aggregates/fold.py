@@ -73,9 +73,7 @@ class Fold:
         """
         return [
             call.finish(
-                [each for part in call.parts for each in kept[self._places[id(part)]]],
-                rows,
-                groups,
+                [each for part in call.parts for each in kept[self._places[id(part)]]], rows, groups
             )
             for call in self._calls.computed
         ]

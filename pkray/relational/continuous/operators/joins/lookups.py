@@ -60,12 +60,7 @@ class Lookups(Operator):
         self._sides = Sides.of(join)
         right = self._sides.right
         spec = SideSpec(
-            node.right,
-            right,
-            tuple(range(len(right))),
-            node.right_keys,
-            self._sides.null_safe,
-            1,
+            node.right, right, tuple(range(len(right))), node.right_keys, self._sides.null_safe, 1
         )
         self._right = sourced_side(node, spec, context) or KeptSide(spec, context)
         self._waiting: list[Changes] = []

@@ -30,11 +30,7 @@ from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
 
 _LEFT, _RIGHT = 0, 1
-_KEPT = {
-    JoinKind.INNER: (),
-    JoinKind.RIGHT: (_RIGHT,),
-    JoinKind.FULL: (_LEFT, _RIGHT),
-}
+_KEPT = {JoinKind.INNER: (), JoinKind.RIGHT: (_RIGHT,), JoinKind.FULL: (_LEFT, _RIGHT)}
 """The sides whose rows come out by whether they have matches; of other kinds the left one."""
 
 

@@ -19,11 +19,7 @@ from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.carried import carried_values
-from pkray.relational.continuous.operators.ordering import (
-    concat_rows,
-    numbers_within,
-    order_keys,
-)
+from pkray.relational.continuous.operators.ordering import concat_rows, numbers_within, order_keys
 from pkray.relational.continuous.operators.windows.due_pages import DuePages
 from pkray.relational.continuous.operators.windows.event_time import micros
 from pkray.relational.continuous.operators.windows.recent import Recent

@@ -94,12 +94,7 @@ def _column(clause: FromBase, scope: Scope, node: exp.Expr) -> Expression | None
 
 
 def bind_on(
-    clause: FromBase,
-    builder: JoinBuilder,
-    scope: Scope,
-    on: exp.Expr,
-    kind: JoinKind,
-    item: Item,
+    clause: FromBase, builder: JoinBuilder, scope: Scope, on: exp.Expr, kind: JoinKind, item: Item
 ) -> list[exp.Expr]:
     """Add the conditions of ON; give those with subqueries, to be handled after the join."""
     later: list[exp.Expr] = []

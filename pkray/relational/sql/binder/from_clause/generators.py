@@ -84,13 +84,7 @@ class Generators:
         return udf is not None and str(udf.kind) == "table"
 
     def generate(
-        self,
-        rows: Rows,
-        call: exp.Anonymous,
-        given: Sequence[str],
-        bind: Bind,
-        *,
-        outer: bool,
+        self, rows: Rows, call: exp.Anonymous, given: Sequence[str], bind: Bind, *, outer: bool
     ) -> list[tuple[str, str]]:
         """Add the rows of a call; give the columns' names as written and as they are."""
         name = call.name.lower()
@@ -216,13 +210,7 @@ class Generators:
         return list(zip(shown, names, strict=True))
 
     def _elements(
-        self,
-        rows: Rows,
-        tree: exp.Unnest,
-        given: Sequence[str],
-        bind: Bind,
-        *,
-        outer: bool,
+        self, rows: Rows, tree: exp.Unnest, given: Sequence[str], bind: Bind, *, outer: bool
     ) -> list[tuple[str, str]]:
         """Bind UNNEST; the fields of ROWs become columns."""
         if len(tree.expressions) != 1:

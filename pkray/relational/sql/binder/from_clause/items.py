@@ -81,8 +81,7 @@ def _table(clause: FromBase, table: exp.Table) -> Item:
     if found is not None:
         if options or at:
             raise QueryError(
-                f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables",
-                **position(table),
+                f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", **position(table)
             )
         columns = named_columns(found, table.args.get("alias"), clause.dialect, parts)
         return clause.named(found.node, columns, table.alias_or_name)
@@ -105,8 +104,7 @@ def _options(clause: FromBase, table: exp.Table) -> dict[str, str]:
         for call in hint.expressions:
             if call.name != "OPTIONS":
                 raise QueryError(
-                    f"hint {call.name} stands after SELECT, not after a table",
-                    **position(table),
+                    f"hint {call.name} stands after SELECT, not after a table", **position(table)
                 )
             options.update(hint_options(call))
     return options
@@ -193,19 +191,14 @@ def _window(clause: FromBase, tree: exp.Expr, call: exp.Anonymous) -> Item:
         shown = [
             replace(each, qualifier=qualifier)
             for each, qualifier in zip(
-                shown,
-                [*(each.qualifier for each in item.columns), *[()] * len(names)],
-                strict=True,
+                shown, [*(each.qualifier for each in item.columns), *[()] * len(names)], strict=True
             )
         ]
     return clause.named(node, shown, tree.alias)
 
 
 def named_columns(
-    bound: BoundQuery,
-    alias: exp.TableAlias | None,
-    dialect: Dialect,
-    parts: tuple[str, ...] = (),
+    bound: BoundQuery, alias: exp.TableAlias | None, dialect: Dialect, parts: tuple[str, ...] = ()
 ) -> list[Visible]:
     """Name the columns of an item as its alias has it: ``t`` or ``t(a, b)``."""
     qualifier = parts

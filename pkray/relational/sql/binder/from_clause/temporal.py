@@ -85,8 +85,7 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
 def _version_time(clause: FromBase, time: ColumnRef, right: Node, table: exp.Table) -> str | None:
     if time.type.root not in TIMESTAMPS:
         raise QueryError(
-            f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}",
-            **position(table),
+            f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}", **position(table)
         )
     if clause.rows.node.fields[time.name].is_rowtime:
         found = [column.name for column in right.fields if column.is_rowtime]

@@ -26,8 +26,7 @@ def bind_values(queries: Queries, tree: exp.Values) -> BoundQuery:
     for row, written in zip(rows, tree.expressions, strict=True):
         if len(row) != width:
             raise QueryError(
-                f"a row of VALUES has {len(row)} values, the first has {width}",
-                **position(written),
+                f"a row of VALUES has {len(row)} values, the first has {width}", **position(written)
             )
     with placed(tree):
         columns = [

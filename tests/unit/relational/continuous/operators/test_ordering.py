@@ -135,12 +135,7 @@ def test_only_changed_numbers_come_out() -> None:
     run = run_of(f"SELECT id, n FROM ({TOP.format('s')}) WHERE n <= 3")
     run.push("t", changes(("+I", 1, 1, "a"), ("+I", 3, 1, "c"), ("+I", 4, 1, "d")))
     made = run.push("t", changes(("+I", 2, 1, "b")))
-    assert kinds_of(made) == [
-        ("-U", (3, 2)),
-        ("+U", (2, 2)),
-        ("-U", (4, 3)),
-        ("+U", (3, 3)),
-    ]
+    assert kinds_of(made) == [("-U", (3, 2)), ("+U", (2, 2)), ("-U", (4, 3)), ("+U", (3, 3))]
 
 
 def test_a_limit_without_an_order_keeps_the_rows_that_came_first() -> None:

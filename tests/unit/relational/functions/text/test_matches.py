@@ -90,9 +90,8 @@ def test_nothing_is_found_in_no_rows() -> None:
 
 
 def test_places_are_counted_in_characters() -> None:
-    assert matches.first_places(pa.array(["éb", "b", "", None, "日é\n"]), parsed("b|$")).to_pylist() == [
-        2, 1, 1, None, 3,
-    ]  # fmt: skip
+    texts = pa.array(["éb", "b", "", None, "日é\n"])
+    assert matches.first_places(texts, parsed("b|$")).to_pylist() == [2, 1, 1, None, 3]
 
 
 def test_a_group_that_takes_no_part_is_empty() -> None:

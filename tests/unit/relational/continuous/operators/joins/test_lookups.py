@@ -58,11 +58,7 @@ def test_a_left_lookup_keeps_rows_without_a_match_in_their_order(key: int | None
     run = looked_up("LEFT JOIN")
     run.push("r", [right("+I", 1, 5)])
     made = run.push("l", [left("+I", 1, 0), left("+I", key, 1), left("+I", 1, 2)])
-    assert kinds_of(made) == [
-        ("+I", (1, 0, 5)),
-        ("+I", (key, 1, None)),
-        ("+I", (1, 2, 5)),
-    ]
+    assert kinds_of(made) == [("+I", (1, 0, 5)), ("+I", (key, 1, None)), ("+I", (1, 2, 5))]
 
 
 def test_a_further_condition_decides_what_matches() -> None:

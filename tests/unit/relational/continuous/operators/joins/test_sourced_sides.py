@@ -81,11 +81,7 @@ class Rows:
 
 
 def row(rng: random.Random, value: str) -> dict[str, object]:
-    return {
-        "id": 0,
-        "k": rng.choice([None, 0, 1, 2, 3, 4]),
-        value: rng.choice([None, *range(4)]),
-    }
+    return {"id": 0, "k": rng.choice([None, 0, 1, 2, 3, 4]), value: rng.choice([None, *range(4)])}
 
 
 def sourced(text: str, names: str, parts: int = 1) -> tuple[Continuous, dict[str, Rows]]:

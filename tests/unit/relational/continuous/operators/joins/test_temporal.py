@@ -167,11 +167,7 @@ def test_left_rows_are_taken_back_as_they_came(fired: bool) -> None:
     run.push("r", [right(1, 5, 1), right(1, 6, 10)])
     run.push("l", [left(0, 1, 5), left(0, 1, 5), left(1, 2, 6)])
     if fired:
-        assert passed(run, 20) == [
-            ("+I", (0, 1, 5)),
-            ("+I", (0, 1, 5)),
-            ("+I", (1, 2, None)),
-        ]
+        assert passed(run, 20) == [("+I", (0, 1, 5)), ("+I", (0, 1, 5)), ("+I", (1, 2, None))]
     given = kinds_of(run.push("l", [left(0, 1, 5, "-D"), left(1, 2, 6, "-D"), left(7, 1, 5, "-D")]))
     assert given == ([("-D", (0, 1, 5)), ("-D", (1, 2, None))] if fired else [])
     passed(run, 20)

@@ -131,10 +131,7 @@ def test_what_is_late_for_one_window_counts_in_the_others() -> None:
     run.sources["r"].push([{**row, "at": at(2), "v": 3}])
     run.run()
     run.finish()
-    assert sorted(row for row in run.content if row[1] == 3) == [
-        (1, 3, at(10)),
-        (1, 3, at(15)),
-    ]
+    assert sorted(row for row in run.content if row[1] == 3) == [(1, 3, at(10)), (1, 3, at(15))]
     (late,) = run.late_rows()
     assert (late[1], late[-2]) == (3, at(5))
 
