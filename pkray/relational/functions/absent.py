@@ -9,10 +9,6 @@ _REASONS = (
         r"(hll|theta|kll|tuple)_\w+|count_min_sketch|approx_top_k\w*|bitmap_\w+",
         "sketches are no values here: approx_count_distinct, percentile and mode are exact",
     ),
-    (
-        r"histogram_numeric",
-        "its bins depend on the order of rows: group by width_bucket(x, low, high, count)",
-    ),
     (r"time_bucket", "write date_trunc(unit, ts), or a window: GROUP BY window(ts, '15 minutes')"),
     (r"sentences", "it knows languages: split text by split(text, pattern)"),
     (

@@ -110,6 +110,7 @@ STATED: Mapping[str, Facts] = {
     "percentile_cont": _SHAPE,
     "percentile_disc": _SHAPE,
     "mode": _SHAPE,
+    "histogram_numeric": replace(_SHAPE, by_arrival=True),
     "skewness": _SHAPE,
     "kurtosis": _SHAPE,
     "udf": Facts(needs_all=True, keeps_nulls=True),

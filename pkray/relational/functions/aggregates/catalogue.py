@@ -14,6 +14,7 @@ from pkray.relational.functions import spans
 from pkray.relational.functions.aggregates import (
     counts,
     ends,
+    histograms,
     lists,
     quantiles,
     spreads,
@@ -33,7 +34,7 @@ from pkray.relational.functions.aggregates.aggregate import (
 )
 from pkray.relational.plan.expressions import Expression
 
-FAMILIES = (counts, sums, truths, ends, spreads, quantiles, lists, users, windows)
+FAMILIES = (counts, sums, truths, ends, spreads, quantiles, histograms, lists, users, windows)
 """The modules of aggregates, which put themselves into the tables as they come."""
 
 

@@ -17,6 +17,7 @@ from pkray.relational.plan.expressions import (
     AggregateCall,
     Expression,
     Frame,
+    Literal,
     SortKey,
     WindowCall,
 )
@@ -94,10 +95,17 @@ SETS = (
     ("sum_of", of("sum", "k", kind="BIGINT", distinct=True)),
     ("last_text", of("max", "s", kind="STRING", distinct=True)),
 )
+BINS = of(
+    "histogram_numeric",
+    "x",
+    kind="ARRAY<ROW<`x` DOUBLE, `y` DOUBLE>>",
+    parameters=(Literal(DataType("INT", False), 2),),
+)
 RUNNING = WindowCall("sum", ("k",), DataType("BIGINT"), Frame("rows", None, 0))
 PLANS: dict[str, Node] = {
     "groups": Aggregate(LEFT, ("k", "s"), CALLS),
     "few groups with many values": Aggregate(LEFT, ("k",), WHOLE),
+    "groups with histograms": Aggregate(LEFT, ("k",), (("bins", BINS),)),
     "one group and many": Aggregate(LEFT, ("h", "x"), CALLS),
     "groups with several sets of values": Aggregate(LEFT, ("k", "s"), SETS),
     "a group that is too large with several sets of values": Aggregate(LEFT, ("h",), SETS),

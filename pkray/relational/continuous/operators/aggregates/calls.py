@@ -216,7 +216,8 @@ class Calls:
 
     def _rows_of(self, call: AggregateCall) -> View:
         """Give all rows of a call: by arrival where their order is theirs, else by value."""
-        if facts(call.function).collects and not call.order_by:
+        known = facts(call.function)
+        if (known.collects or known.by_arrival) and not call.order_by:
             return self._arrived(call)
         return self._bag(call.order_by, call.arguments).view(self._selection(call))
 

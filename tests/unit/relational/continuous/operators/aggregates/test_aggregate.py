@@ -30,7 +30,8 @@ AGGREGATES = {
     "BIT_OR(v) AS e",
     "spreads": "VAR_POP(v) AS a, STDDEV_SAMP(v) AS b, COVAR_POP(v, f) AS c, CORR(v, id) AS d, "
     "SKEWNESS(v) AS e",
-    "of all values": "MEDIAN(v) AS a, percentile_approx(v, 0.3) AS b, MODE(s) AS c",
+    "of all values": "MEDIAN(v) AS a, percentile_approx(v, 0.3) AS b, MODE(s) AS c, "
+    "histogram_numeric(v, 9) AS d, histogram_numeric(DISTINCT d, 3) AS e",
     "by another": "MIN_BY(v, id) AS a, MAX_BY(s, id) AS b",
     "in order": "LISTAGG(s, '|') WITHIN GROUP (ORDER BY s DESC) AS a, "
     "LISTAGG(DISTINCT s, '|') WITHIN GROUP (ORDER BY s) AS b",
