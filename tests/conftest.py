@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 from tests.effort import EFFORT, examples, representatives
+from tests.programs import ProgramTests
 
 # A machine may be busy: how long an example takes says nothing.
 settings.register_profile(
@@ -88,8 +89,9 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
     """Has the processes of tests keep temporary files in memory, and compile modules once."""
+    config.pluginmanager.register(ProgramTests(), "programs")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each actor would compile the package again
     if (
         "TMPDIR" not in os.environ

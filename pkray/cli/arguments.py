@@ -25,6 +25,10 @@ Warehouse = Annotated[
         help="The warehouse: a folder, or an object store's URL.",
     ),
 ]
+Place = Annotated[
+    str | None,
+    typer.Argument(metavar="[WAREHOUSE]", help="Instead of --warehouse.", show_default=False),
+]
 Storage = Annotated[
     list[str] | None,
     typer.Option(

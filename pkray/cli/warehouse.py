@@ -9,7 +9,7 @@ from typing import Any, get_type_hints
 
 from pkray.api.catalog import Catalog, connect
 from pkray.cli import arguments
-from pkray.cli.arguments import WAREHOUSE, Json, Ray, Storage, Warehouse
+from pkray.cli.arguments import WAREHOUSE, Json, Place, Ray, Storage, Warehouse
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -33,12 +33,26 @@ def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     return _command(command, with_ray=True, cluster="auto")
 
 
+def on_named_cluster(cluster: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command as `on_cluster` does, whose first argument may be the warehouse.
+
+    Args:
+        cluster: where --ray names none.
+    """
+    return lambda command: _command(command, with_ray=True, cluster=cluster, leading=True)
+
+
 def _command(
-    command: Callable[..., None], *, with_ray: bool, cluster: str | None = None
+    command: Callable[..., None],
+    *,
+    with_ray: bool,
+    cluster: str | None = None,
+    leading: bool = False,
 ) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: Any) -> None:
         warehouse, storage = given.pop("warehouse"), given.pop("storage")
+        warehouse = given.pop("place", None) or warehouse
         options: dict[str, Any] = dict(arguments.pairs(storage, "--storage", secret=True))
         address = given.pop("ray", None)
         if address is not None:
@@ -50,6 +64,7 @@ def _command(
     first, *own = inspect.signature(command).parameters.values()
     assert hints[first.name] is Catalog, command
     shared: dict[str, tuple[Any, Any]] = {
+        **({"place": (Place, None)} if leading else {}),
         "warehouse": (Warehouse, WAREHOUSE),
         "storage": (Storage, None),
         **({"ray": (Ray, cluster)} if with_ray else {}),

@@ -23,6 +23,13 @@ def unnamed(files: dict[str, bytes]) -> list[str]:
     return [path for path in rest if path.rpartition("/")[2] not in named]
 
 
+def missing(files: dict[str, bytes]) -> list[str]:
+    """Of what a table's metadata leads to, the names of the files that are not there."""
+    own = {path for path in files if _METADATA.fullmatch(re.sub("^branch/branch-[^/]+/", "", path))}
+    there = {path.rpartition("/")[2] for path in files}
+    return sorted({n for each in _snapshots(files, own) for n in _names(files, each)} - there)
+
+
 def _snapshots(files: dict[str, bytes], own: Iterable[str]) -> Iterator[Snapshot]:
     for path in own:
         kind = path.split("/")[-2]
@@ -34,18 +41,20 @@ def _snapshots(files: dict[str, bytes], own: Iterable[str]) -> Iterator[Snapshot
 
 def _names(files: dict[str, bytes], of: Snapshot) -> Iterator[str]:
     for name in (of.base_manifest_list, of.delta_manifest_list, of.changelog_manifest_list):
+        if name is None:
+            continue
+        yield name
         data = files.get(f"manifest/{name}")
         if data is None:
             continue
-        yield str(name)
-        for each in manifest.read_manifest_list(data, str(name)):
+        for each in manifest.read_manifest_list(data, name):
             yield each.file_name
             path = f"manifest/{each.file_name}"
             for entry in manifest.read_manifest(files[path], path) if path in files else ():
                 if entry.kind == ADD:
                     yield entry.file.file_name
-    if of.index_manifest is not None and f"manifest/{of.index_manifest}" in files:
+    if of.index_manifest is not None:
         yield of.index_manifest
-        data = files[f"manifest/{of.index_manifest}"]
-        for index in manifest.read_index_manifest(data, of.index_manifest):
+        data = files.get(f"manifest/{of.index_manifest}")
+        for index in manifest.read_index_manifest(data, of.index_manifest) if data else ():
             yield index.file.file_name

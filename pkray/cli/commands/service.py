@@ -10,7 +10,7 @@ import typer
 from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import Json
-from pkray.cli.warehouse import on_cluster
+from pkray.cli.warehouse import on_cluster, on_named_cluster
 
 service_app = typer.Typer(
     name="service", help="The processes that serve the tables on Ray.", no_args_is_help=True
@@ -27,16 +27,20 @@ _SHORT_ID = 12
 
 
 @service_app.command("start")
-@on_cluster
+@on_named_cluster("lasting")
 def start(catalog: Catalog, timeout: Timeout = 120, as_json: Json = False) -> None:
-    """Start the pool of workers, its tables, and the queries that are to run."""
+    """Start the pool of workers, its tables, and the queries that are to run.
+
+    Where no Ray cluster runs on this machine and --ray names none, one is started that lasts until
+    `ray stop`.
+    """
     with output.waiting("starting the workers"):
         found = catalog.service().start(timeout)
     _print(found, as_json)
 
 
 @service_app.command("status")
-@on_cluster
+@on_named_cluster("auto")
 def status(catalog: Catalog, as_json: Json = False) -> None:
     """Say what runs, and where; exit with 1 where nothing does."""
     found = catalog.service().status()
@@ -46,7 +50,7 @@ def status(catalog: Catalog, as_json: Json = False) -> None:
 
 
 @service_app.command("stop")
-@on_cluster
+@on_named_cluster("auto")
 def stop(catalog: Catalog, timeout: Timeout = 60, as_json: Json = False) -> None:
     """End the processes; queries go on with the next start."""
     with output.waiting("ending queries and workers"):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -19,8 +22,15 @@ from pkray.service.ray.known_cluster import KnownCluster, knock, lasting_cluster
 
 _log = logging.getLogger(__name__)
 
+LASTING = "lasting"
+"""Stands for the cluster of this machine, which is started where there is none, to outlive whoever
+started it."""
 _NEW = "local"
-_LASTING = "for one that lasts, run `ray start --head` before"
+_START_SECONDS = 120.0
+"""In which a cluster has started on a busy machine."""
+_MOST_SAID = 2000
+"""Characters of what `ray start` says last: the reason is among them."""
+_HOW_TO_LAST = "for one that lasts, run `ray start --head` before"
 
 
 def join(address: str | None) -> None:
@@ -33,18 +43,22 @@ def join(address: str | None) -> None:
         OptionError: an address that is none.
         ServiceUnavailableError: no cluster answers there, or it wants another token.
     """
+    lasts = address == LASTING
+    address = None if lasts else address
     named = address or os.environ.get("RAY_ADDRESS")
     if named:
         _connect(address, named)
         return
-    lasting = lasting_cluster()
-    if lasting is not None:
-        _connect(None, lasting)  # Ray finds it, too, and takes the user's token along
+    if _joined_lasting():
         return
     _provide_java()
     known = KnownCluster.of_user()
     with known.turn():
         found = known.find()
+        if found is None and lasts:
+            if not _joined_lasting():  # another process may have started it meanwhile
+                _start_lasting()
+            return
         if found is None:
             _connect(_NEW, _NEW)
             started = ray.get_runtime_context().gcs_address
@@ -53,7 +67,7 @@ def join(address: str | None) -> None:
                 "started a Ray cluster at %s, which ends with this process; other processes of "
                 "this machine that connect with runtime='ray' share it; %s",
                 started,
-                _LASTING,
+                _HOW_TO_LAST,
             )
             return
     joined, pid = found
@@ -62,7 +76,54 @@ def join(address: str | None) -> None:
         "joined the Ray cluster at %s, which ends with process %d that started it; %s",
         joined,
         pid,
-        _LASTING,
+        _HOW_TO_LAST,
+    )
+
+
+def _joined_lasting() -> bool:
+    """Connect to the cluster that `ray start` has started on this machine, if there is one."""
+    lasting = lasting_cluster()
+    if lasting is not None:
+        _connect(None, lasting)  # Ray finds it, too, and takes the user's token along
+    return lasting is not None
+
+
+def _start_lasting() -> None:
+    """Start a cluster on this machine that outlives this process, and connect to it.
+
+    Raises:
+        ServiceUnavailableError: it does not start.
+    """
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port=0"]
+    command += ["--include-dashboard=false", "--disable-usage-stats"]
+    with tempfile.TemporaryFile() as said:  # a pipe would stay open for as long as the cluster runs
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                timeout=_START_SECONDS,
+                start_new_session=True,  # Ctrl-C in this terminal is not for it
+                check=False,
+            ).returncode
+        except (OSError, subprocess.SubprocessError) as error:
+            raise _not_started(str(error)) from error
+        if ended:
+            said.seek(0)
+            raise _not_started(said.read().decode(errors="replace")[-_MOST_SAID:].strip())
+    if not _joined_lasting():
+        raise _not_started("it does not answer")
+    _log.warning(
+        "started a Ray cluster on this machine at %s: `ray stop` ends it",
+        ray.get_runtime_context().gcs_address,
+    )
+
+
+def _not_started(reason: str) -> ServiceUnavailableError:
+    return ServiceUnavailableError(
+        f"a Ray cluster cannot be started on this machine ({reason}): run `ray start --head`, or "
+        "name another cluster's address"
     )
 
 

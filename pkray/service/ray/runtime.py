@@ -65,12 +65,14 @@ _FETCH_SECONDS = 60.0
 class RayRuntime:
     """Finds or starts the actors of tables.
 
-    They outlive this process on a cluster that does; a cluster started here ends with it.
+    They outlive this process on a cluster that does; a cluster started here ends with it, unless
+    it is to last.
 
     Args:
         address: the Ray cluster; default the one this process is in, else one that
             ``RAY_ADDRESS`` names, else one that ``ray start`` started on this machine, else one
-            that another process of this user and Python environment started here, else a new one.
+            that another process of this user and Python environment started here, else a new one;
+            ``lasting``: likewise, and a new one outlives this process.
         owners: owners a table, for tables whose service is not running yet; default one a
             bucket, at most one a processor of the cluster.
         owner_cpus: processors Ray reserves for each process of owners. Default 0.

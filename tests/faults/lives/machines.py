@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import pyarrow as pa
 import pytest
@@ -296,9 +296,12 @@ def _local_directory() -> str:
 _machines: dict[str, Machine] = {}
 
 
-def new_machine(world: World) -> Machine:
+M = TypeVar("M", bound="Machine")
+
+
+def new_machine(world: World, kind: type[M] = Machine) -> M:  # type: ignore[assignment]
     """Start a process."""
-    machine = Machine(world, f"m{next(_numbers)}")
+    machine = kind(world, f"m{next(_numbers)}")
     _machines[machine.name] = machine
     return machine
 

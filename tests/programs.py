@@ -1,0 +1,116 @@
+"""The programs of the system that some tests need, each with a marker of its own.
+
+``python -m tests.programs missing`` names the Debian packages of those that are not there,
+``python -m tests.programs markers`` says to ``pytest -m`` which tests need one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Program:
+    """What tests of one marker need.
+
+    Args:
+        name: of the executable.
+        package: of Debian, that has it.
+        purpose: of the marker.
+    """
+
+    name: str
+    package: str
+    purpose: str
+
+    @property
+    def is_there(self) -> bool:
+        return shutil.which(self.name) is not None
+
+
+PROGRAMS: Mapping[str, Program] = {
+    "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis")
+}
+"""By marker."""
+
+WANTED = "PKRAY_TEST_PROGRAMS"
+"""Environment: ``there`` (default): tests of programs that are missing are left out; ``all``: a
+missing program is an error; ``none``: no test that needs one is run."""
+
+
+def missing() -> list[Program]:
+    """List the programs that are not there."""
+    return [program for program in PROGRAMS.values() if not program.is_there]
+
+
+class ProgramTests:
+    """A plugin of pytest: leaves out what needs programs that are not there, and says so."""
+
+    def __init__(self) -> None:
+        self._left_out: dict[str, int] = {}
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        for marker, program in PROGRAMS.items():
+            config.addinivalue_line("markers", f"{marker}: {program.purpose}")
+        wanted = os.environ.get(WANTED, "there")
+        if wanted not in ("there", "all", "none"):
+            raise pytest.UsageError(f"{WANTED} is {wanted!r}: give there, all or none")
+        if wanted == "all" and missing():
+            raise pytest.UsageError(_say(missing()))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Leave tests out, after all others that are not to run."""
+        left_out = [item for item in items if any(self._is_left_out(item))]
+        if left_out:
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if item not in left_out]
+        for item in left_out:
+            for marker in self._is_left_out(item):
+                self._left_out[marker] = self._left_out.get(marker, 0) + 1
+        if hasattr(config, "workeroutput"):
+            config.workeroutput["left_out"] = self._left_out
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a process of tests has left out: each has looked at all."""
+        self._left_out |= getattr(node, "workeroutput", {}).get("left_out", {})
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._left_out and os.environ.get(WANTED) != "none":
+            count = sum(self._left_out.values())
+            needed = [PROGRAMS[marker] for marker in self._left_out]
+            terminalreporter.write_line(f"{count} left out: {_say(needed)}")
+
+    @staticmethod
+    def _is_left_out(item: pytest.Item) -> Iterable[str]:
+        for marker, program in PROGRAMS.items():
+            if item.get_closest_marker(marker) is not None and (
+                os.environ.get(WANTED) == "none" or not program.is_there
+            ):
+                yield marker
+
+
+def _say(programs: Iterable[Program]) -> str:
+    programs = list(programs)
+    names = ", ".join(each.name for each in programs)
+    packages = " ".join(each.package for each in programs)
+    return f"{names} is missing: apt-get install {packages}, or install it as your system does"
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["missing"]:
+        print(*(program.package for program in missing()))
+    elif sys.argv[1:] == ["markers"]:
+        print(*PROGRAMS, sep=" or ")
+    else:
+        sys.exit("usage: python -m tests.programs missing|markers")
