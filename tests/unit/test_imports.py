@@ -64,16 +64,8 @@ LOADED_LATE = {
     ("pkray.storage.opening", "pkray.storage.remote"),  # its library takes long to load
 }
 """Imports of the package within functions: downwards all of them, to start quickly."""
-NAMED_MODULES = {
-    "pkray",
-    "pkray.relational",
-    "pkray.spark",
-    "pkray.extras",
-    "pkray.cli.loading",
-    "pkray.relational.functions.function",
-}
-"""Those that import modules by their names: doors, optional extras, commands, families that only
-register themselves."""
+NAMED_MODULES = {"pkray", "pkray.relational", "pkray.spark", "pkray.extras", "pkray.cli.loading"}
+"""Those that import modules by their names: doors, optional extras, commands."""
 
 
 def test_functions_import_no_module_of_the_package_but_these():

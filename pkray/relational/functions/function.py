@@ -1,17 +1,15 @@
 """The table of functions: what is known of each is in one place.
 
-A module of this package a family defines them with `define` when it is imported; `load` imports
-all. The binder calls `resolve` with typed arguments, the compiled expressions `kernel` with Arrow
+A module of this package a family defines them with `Family.add` when it is imported, as `catalogue`
+does. The binder calls `resolve` with typed arguments, the compiled expressions `kernel` with Arrow
 arrays, and the Spark rendering `spark` with the arguments' Spark SQL.
 """
 
 from __future__ import annotations
 
 import difflib
-import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Protocol, TypeAlias
 
 import pyarrow as pa
@@ -21,58 +19,6 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import absent, spans
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
-
-FAMILIES = (
-    "numbers.arithmetic",
-    "numbers.division",
-    "numbers.signs",
-    "numbers.mathematics",
-    "numbers.rounding",
-    "numbers.bits",
-    "numbers.chance",
-    "numbers.trying",
-    "checks",
-    "comparison",
-    "conditional",
-    "session",
-    "casts.written",
-    "text.strings",
-    "text.characters",
-    "text.search",
-    "text.regular_expressions",
-    "text.encodings",
-    "text.charsets",
-    "text.urls",
-    "text.formats",
-    "time.parts",
-    "time.arithmetic",
-    "time.clock",
-    "time.intervals",
-    "time.interval_texts",
-    "time.truncation",
-    "time.formats",
-    "time.epoch",
-    "time.shifts",
-    "time.now",
-    "time.replaced",
-    "json.functions",
-    "json.schemas",
-    "json.building",
-    "text.csv",
-    "nested.rows",
-    "nested.making",
-    "nested.arrays",
-    "nested.sets",
-    "nested.maps",
-    "nested.elements",
-    "nested.lambdas",
-    "nested.comparators",
-    "nested.insertion",
-    "hashing.digests",
-    "hashing.rows",
-    "hashing.chained",
-)
-"""The modules that define functions; aggregates and window functions are in `aggregates`."""
 
 Value: TypeAlias = "pa.Array | pa.Scalar"
 Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
@@ -222,16 +168,8 @@ def never(call: Call, values: Sequence[Value], rows: int) -> Value:
     raise AssertionError(f"{call.function} becomes other functions when it is bound")
 
 
-@cache
-def load() -> None:
-    """Define all functions."""
-    for family in FAMILIES:
-        importlib.import_module(f"pkray.relational.functions.{family}")
-
-
 def function(name: str) -> Function:
     """Find a function by its canonical name."""
-    load()
     return _BY_NAME[name]
 
 
@@ -244,20 +182,17 @@ def typed_call(name: str, *arguments: Expression) -> Call:
 
 def is_known(name: str) -> bool:
     """Whether a function has this canonical name."""
-    load()
     return name in _BY_NAME
 
 
 def written(dialect: Dialect) -> list[Function]:
     """List the functions that people can write, by name."""
-    load()
     found = {each.name: each for each in _WRITTEN.values() if dialect in each.dialects}
     return [found[name] for name in sorted(found)]
 
 
 def is_function(name: str, dialect: Dialect) -> bool:
     """Whether people can write a function of this name."""
-    load()
     known = _WRITTEN.get(name.lower())
     return known is not None and dialect in known.dialects
 
