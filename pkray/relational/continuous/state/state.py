@@ -40,6 +40,7 @@ from pkray.relational.plan.fields import distinct_names
 from pkray.schema.changes import AddColumn
 from pkray.schema.row_kind import DELETE, INSERT
 from pkray.schema.table_schema import KIND, TableSchema
+from pkray.schema.types import DataType
 from pkray.storage.object_store import ObjectStore
 
 _READ_PER_MISS = 4
@@ -146,7 +147,7 @@ class State:
         has_times = ttl or (stored is not None and WRITTEN in stored.names)
         self._written = [WRITTEN] if has_times else []
         made = self._table_schema(memory)
-        self._schema = made if stored is None else replace(made, id=stored.id)
+        self._schema = made if stored is None else _of_files(made, stored)
         cache = FlushedRowsCache(memory, lambda: self._writer.memory_bytes)
         source = DataFileStore(store, self._schema, EMPTY_ROW, worker, flushed_rows=cache)
         engine = merge_engine(self._schema)
@@ -377,18 +378,29 @@ class State:
         return [self._writer.uncommitted]
 
     def _stored_schema(self) -> TableSchema | None:
-        """Read the schema of the files that are there, with times of writing where rows expire."""
+        """Read the schema of the files that are there, with what they lack.
+
+        That is the times of writing where rows expire, and columns that earlier versions had not,
+        which are NULL in their rows.
+        """
         schemas = SchemaStore(self._store, "a state")
         if not schemas.exists():
             return None
         stored = schemas.latest()
-        if not self.ttl or WRITTEN in stored.names:
+        wanted = dict(zip(self._names, self.spec.columns.types, strict=True))
+        if self.ttl:
+            wanted[WRITTEN] = pa.int64()
+        lacking = {name: kind for name, kind in wanted.items() if name not in stored.names}
+        if not lacking:
             return stored
-        added = AddColumn(WRITTEN, "BIGINT")
+        added = [
+            AddColumn(name, DataType.from_field(pa.field(name, kind)))
+            for name, kind in lacking.items()
+        ]
         try:
-            return schemas.change([added], has_snapshots=lambda: True, clock=lambda: 0)
+            return schemas.change(added, has_snapshots=lambda: True, clock=lambda: 0)
         except SchemaError:
-            if WRITTEN not in schemas.latest().names:  # another worker added it
+            if not lacking.keys() <= set(schemas.latest().names):  # another worker added them
                 raise
             return schemas.latest()
 
@@ -453,6 +465,13 @@ class State:
         written = _one(table.column(WRITTEN)).fill_null(self.now).to_numpy(zero_copy_only=False)
         live = written + self.ttl > self.now
         return found if live.all() else found.take(np.flatnonzero(live))
+
+
+def _of_files(made: TableSchema, stored: TableSchema) -> TableSchema:
+    """Give a schema the number of that of the files, and its columns theirs."""
+    ids = {field.name: field.id for field in stored.fields}
+    fields = tuple(replace(field, id=ids[field.name]) for field in made.fields)
+    return replace(made, id=stored.id, fields=fields, highest_field_id=stored.highest_field_id)
 
 
 def _one(column: pa.ChunkedArray) -> pa.Array:

@@ -13,6 +13,9 @@ from pkray.relational.functions.numbers.decimals import rounded
 _LOW = np.int64(0xFFFFFFFF)
 _ONE_WORD = 18
 """Digits of decimals that fit in their low 64 bits."""
+_TOP = 10**38
+"""The first number of more digits than decimals have."""
+_TOP_LIMBS = [_TOP >> 32 * place & 0xFFFFFFFF for place in range(4)]
 
 
 class GroupNumbers:
@@ -107,6 +110,28 @@ class ExactSums:
         """Give the sums as a decimal128 type of the values' scale, and whether they do not fit."""
         low, high, over = self.words(count)
         return decimals_of(low, high, kind), over | ~_fits(low, high, kind.precision)
+
+    def parted(self, count: int, kind: pa.DataType) -> tuple[pa.Array, np.ndarray]:
+        """Give sums as a decimal128 type of 38 digits, and int64, how many times 10^38 are beside.
+
+        None is beside a sum that fits.
+        """
+        rest, over = self.decimals(count, kind)
+        if not over.any():
+            return rest, np.zeros(count, np.int64)
+        limbs = [0 if limb is None else limb.to(count)[:count] for limb in self._limbs]
+        near = sum(limb * 2.0 ** (32 * place) for place, limb in enumerate(limbs)) / float(_TOP)
+        times = np.where(over, np.where(near < 0, -1, 1) * np.maximum(np.rint(np.abs(near)), 1), 0)
+        beside = times.astype(np.int64)
+        limbs = [limb - beside * part for limb, part in zip(limbs, _TOP_LIMBS, strict=True)]
+        rest, _ = ExactSums.from_limbs(limbs).decimals(count, kind)
+        return rest, beside
+
+    def add_parted(self, count: int, beside: np.ndarray) -> None:
+        """Add 10^38, so many times a group."""
+        if beside.any():
+            for place, part in enumerate(_TOP_LIMBS):
+                self._add(place, np.arange(count), count, beside * part, None)
 
     def exact(self, count: int, group: int) -> int:
         """Give one sum, for a message."""

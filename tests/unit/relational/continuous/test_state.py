@@ -266,6 +266,30 @@ def test_rows_are_counted_in_memory_and_in_files() -> None:
     states.close()
 
 
+def test_columns_that_an_older_version_had_not_are_null_in_its_rows(
+    tmp_path: Path, lookups: LookupStore
+) -> None:
+    def open_state(names: Sequence[str], files: Sequence[DataFileMeta] = ()) -> State:
+        spec = StateSpec(pa.schema([(name, pa.int64()) for name in names]))
+        return State(spec, open_store(str(tmp_path / "state")), lookups, files)
+
+    keys = of([b"a", b"b"])
+    first = open_state(["u", "w"])
+    first.put(keys, [pa.array([1, 2]), pa.array([3, 4])])
+    files = first.checkpoint()
+    second = open_state(["u", "v", "w"], files)
+    assert second.get(keys).rows.to_pylist() == [
+        {"u": 1, "v": None, "w": 3},
+        {"u": 2, "v": None, "w": 4},
+    ]
+    second.put(keys.slice(1), [pa.array([5]), pa.array([6]), pa.array([7])])
+    third = open_state(["u", "v", "w"], second.checkpoint())
+    assert third.get(keys).rows.to_pylist() == [
+        {"u": 1, "v": None, "w": 3},
+        {"u": 5, "v": 6, "w": 7},
+    ]
+
+
 @pytest.mark.parametrize("by_row", [False, True])
 def test_a_state_goes_on_under_another_ttl(
     tmp_path: Path, lookups: LookupStore, by_row: bool

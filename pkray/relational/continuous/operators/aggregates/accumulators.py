@@ -127,15 +127,22 @@ class Wrapped(Accumulator):
 class Exact(Accumulator):
     """Adds integers or decimals up.
 
+    Args:
+        beyond: whether sums of decimals of more than 38 digits are kept: as what is left beside
+            multiples of 10^38, and how many these are.
+
     Raises:
         EvaluationError: a sum does not fit the state: BIGINT, or DECIMAL of 38 digits.
     """
 
-    def __init__(self, take: Take, kind: pa.DataType, argument: str) -> None:
+    def __init__(
+        self, take: Take, kind: pa.DataType, argument: str, *, beyond: bool = False
+    ) -> None:
         self._take = take
         self._kind = kind
         self._argument = argument
-        self.columns = (("sum", kind),)
+        self._beyond = beyond
+        self.columns = (("sum", kind), *([("beyond", BIGINT)] if beyond else []))
 
     def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
         taken = self._take(groups)
@@ -149,32 +156,38 @@ class Exact(Accumulator):
         one = np.ones(groups.count, np.int64)
         for rows, signs, numbers in ((every, one, before[0]), (taken.groups, taken.signs, values)):
             _add(sums, rows, groups.count, signs, numbers)
-        if pa.types.is_integer(self._kind):
-            totals, over = sums.integers(groups.count)
-            result = pa.array(totals)
-        else:
-            result, over = sums.decimals(groups.count, self._kind)
-        if over.any():
-            self._refuse(sums, groups, int(np.argmax(over)), groups.count)
-        return [result]
+        if self._beyond:
+            sums.add_parted(groups.count, integers(before[1]))
+        return self._kept(sums, groups, groups.count)
 
     def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
         """Add limbs up, so that no sum of them leaves 64 bits."""
-        limbs = limbs_of(kept[0])
+        numbers = limbs_of(kept[0])
+        if self._beyond:
+            numbers.append(integers(kept[1]))
 
         def restored(merged: Sequence[np.ndarray]) -> list[pa.Array]:
-            sums = ExactSums.from_limbs(merged)
             count = len(merged[0])
-            if pa.types.is_integer(self._kind):
-                totals, over = sums.integers(count)
-                result = pa.array(totals)
-            else:
-                result, over = sums.decimals(count, self._kind)
-            if over.any():
-                self._refuse(sums, None, int(np.argmax(over)), count)
-            return [result]
+            sums = ExactSums.from_limbs(merged[:-1] if self._beyond else merged)
+            if self._beyond:
+                sums.add_parted(count, merged[-1])
+            return self._kept(sums, None, count)
 
-        return [Numbers(limb) for limb in limbs], restored
+        return [Numbers(each) for each in numbers], restored
+
+    def _kept(self, sums: ExactSums, groups: Groups | None, count: int) -> list[pa.Array]:
+        """Give the columns of sums; `groups` names them in an error."""
+        if self._beyond:
+            rest, beside = sums.parted(count, self._kind)
+            return [rest, pa.array(beside)]
+        if pa.types.is_integer(self._kind):
+            totals, over = sums.integers(count)
+            result = pa.array(totals)
+        else:
+            result, over = sums.decimals(count, self._kind)
+        if over.any():
+            self._refuse(sums, groups, int(np.argmax(over)), count)
+        return [result]
 
     def _refuse(self, sums: ExactSums, groups: Groups | None, group: int, count: int) -> None:
         scale = 0 if pa.types.is_integer(self._kind) else self._kind.scale

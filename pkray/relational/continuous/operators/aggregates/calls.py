@@ -42,7 +42,7 @@ from pkray.relational.continuous.operators.aggregates.bags import (
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.held_rows import End, Whole
 from pkray.relational.functions.aggregates.accumulator import required_arguments
-from pkray.relational.functions.aggregates.overflow import unfit
+from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.aggregates.sums import means, wrapped
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
@@ -84,6 +84,7 @@ class Calls:
         self._shared: dict[Any, Accumulator] = {}
         self._ends: list[tuple[Any, AggregateCall]] = []
         planned = [call for _, call in calls]
+        self._tried = {_taken_by(call) for call in planned if facts(call.function).tries}
         # ends want a bag of their own selection alone: they come last
         order = sorted(range(len(planned)), key=lambda place: self._is_end(planned[place]))
         made = {place: self._computed(planned[place]) for place in order}
@@ -162,18 +163,20 @@ class Calls:
         if pa.types.is_decimal(kind) or call.function != "sum":
             total = pa.decimal128(38, kind.scale if pa.types.is_decimal(kind) else 0)
         argument = call.arguments[0]
-        exact = self._part(call, (Exact, total), lambda take: Exact(take, total, argument))
+        beyond = pa.types.is_decimal(kind) and _taken_by(call) in self._tried
+        exact = self._part(
+            call, (Exact, total), lambda take: Exact(take, total, argument, beyond=beyond)
+        )
         return Computed((exact, count), _finish_exact(call))
 
     def _part(
         self, call: AggregateCall, kind: Any, make: Callable[[Take], Accumulator] | None = None
     ) -> Accumulator:
         """Give what is kept for a call, the same to all that need it."""
-        distinct = call.distinct and not facts(call.function).same_if_distinct
-        key = (kind, call.arguments, call.filter, distinct)
+        key = (kind, *_taken_by(call))
         if key not in self._shared:
             selection = self._selection(call)
-            if distinct:
+            if _counts_once(call):
                 view = self._bag((), call.arguments).view(selection)
                 take = _coming_and_going(view, call.arguments)
             else:
@@ -249,6 +252,16 @@ class Calls:
 
     def _types(self, names: Sequence[str]) -> list[pa.DataType]:
         return [self._fields[name].type.arrow for name in names]
+
+
+def _counts_once(call: AggregateCall) -> bool:
+    """Whether a call takes equal values once because DISTINCT says so."""
+    return call.distinct and not facts(call.function).same_if_distinct
+
+
+def _taken_by(call: AggregateCall) -> tuple[Any, ...]:
+    """Give what calls have in common that take the same values."""
+    return call.arguments, call.filter, _counts_once(call)
 
 
 def _direct(selection: Selection, names: Sequence[str]) -> Take:
@@ -357,10 +370,13 @@ def _finish_exact(call: AggregateCall) -> Finish:
     kind = call.type.arrow
 
     def finish(states: Columns, rows: np.ndarray, groups: Groups) -> pa.Array:
-        count = integers(states[1])
+        total, *beyond, counted = states
+        if beyond:
+            total = _within(call, total, integers(beyond[0]), groups)
+        count = integers(counted)
+        total = _valued([total, counted], rows, groups)
         if facts(call.function).is_mean:
-            return means(call, _valued(states, rows, groups), count)
-        total = _valued(states, rows, groups)
+            return means(call, total, np.where(np.asarray(total.is_null()), 0, count))
         if total.type == kind:
             return total
         try:
@@ -369,6 +385,18 @@ def _finish_exact(call: AggregateCall) -> Finish:
             return _narrowed(call, total, groups)
 
     return finish
+
+
+def _within(call: AggregateCall, rest: pa.Array, beside: np.ndarray, groups: Groups) -> pa.Array:
+    """Give sums of 38 digits; longer ones are NULL, or refused where the call does not try."""
+    if not beside.any():
+        return rest
+    if not facts(call.function).tries:
+        group = int(np.argmax(beside != 0))
+        scale = rest.type.scale
+        total = int(beside[group]) * 10**38 + unscaled(rest[group].as_py(), scale)
+        raise unfit_sum(call, total, scale, groups.describe(group))
+    return pc.if_else(pa.array(beside == 0), rest, pa.scalar(None, rest.type))
 
 
 def _narrowed(call: AggregateCall, total: pa.Array, groups: Groups) -> pa.Array:

@@ -151,6 +151,31 @@ def test_a_decimal_sum_that_does_not_fit_is_refused_or_null() -> None:
     assert set(trying.content) == {("a", 2**63 - 1)}
 
 
+DIGITS = {"k": "STRING", "v": "DECIMAL(38, 2)"}
+WIDE, LEAST = Decimal("9" * 36 + ".99"), Decimal("-" + "9" * 36 + ".99")
+
+
+def test_tried_sums_of_more_than_38_digits_are_null_until_they_fit_again() -> None:
+    text = "SELECT k, try_sum(v) AS s, try_avg(v) AS a, COUNT(v) AS n FROM t GROUP BY k"
+    run = run_of(text, DIGITS)
+    for changes in (
+        [("+I", "a", WIDE), ("+I", "a", WIDE), ("+I", "b", LEAST), ("+I", "b", Decimal("-0.01"))],
+        [("+I", "a", WIDE), ("+I", "a", None), ("-D", "b", LEAST), ("+I", "b", WIDE)],
+        [("-D", "a", WIDE), ("+I", "b", WIDE)],
+        [("-D", "a", WIDE), ("-D", "b", WIDE), ("+I", "b", Decimal("0.02"))],
+    ):
+        run.push("t", rows(*changes))
+        run.check()
+    assert ("a", WIDE) in {row[:2] for row in run.content}
+
+
+def test_a_sum_beside_a_tried_one_is_refused_by_name() -> None:
+    run = run_of("SELECT k, SUM(v) AS s, try_sum(v) AS t FROM t GROUP BY k", DIGITS)
+    value = f"group k = a is 1{'9' * 36}.98, which DECIMAL"
+    with pytest.raises(EvaluationError, match=value):
+        run.push("t", rows(("+I", "a", WIDE), ("+I", "a", WIDE)))
+
+
 def test_sums_heal_when_nan_and_infinities_are_retracted() -> None:
     run = run_of("SELECT k, SUM(v) AS s FROM t GROUP BY k", {"k": "STRING", "v": "DOUBLE"})
     nan, inf = float("nan"), float("inf")
