@@ -68,9 +68,9 @@ class TableOptions(
         """Parse ``options`` to typed ones.
 
         Args:
-            strict: refuse keys that nobody knows and values that pkray does not implement. False
-                is for tables that are there already: unknown keys are let be, and what pkray does
-                not implement is listed in ``unsupported``.
+            strict: refuse keys that nobody knows, empty values, and values that pkray does not
+                implement. False is for tables that are there already: unknown keys are let be, and
+                what pkray does not implement is listed in ``unsupported``.
 
         Raises:
             OptionError: an unknown key (naming the nearest), or a bad value.
@@ -86,6 +86,14 @@ class TableOptions(
                     f"option {key!r} is {text!r}: option values are text, so {_remedy(text)}",
                     key=key,
                     value=text,
+                )
+            if strict and option is not None and not text.strip():
+                raise OptionError(
+                    f"option {key!r} cannot be {text!r}: it takes {option.kind.allowed}; leave it "
+                    "out, or reset it, for its default",
+                    key=key,
+                    value=text,
+                    allowed=option.kind.allowed,
                 )
             if key == "bucket" and text.strip() == POSTPONE:
                 raise postponed(text)
@@ -140,14 +148,24 @@ def as_options(given: object) -> dict[str, str]:
     """Take what a user gave as options; values are looked at later on.
 
     Raises:
-        OptionError: it is no mapping, nor pairs.
+        OptionError: it is no mapping, nor pairs; or two pairs set one option.
     """
     try:
-        return dict(given)  # type: ignore[call-overload] # what else there is, is refused
+        options = dict(given)  # type: ignore[call-overload] # what else there is, is refused
     except (TypeError, ValueError):
         raise OptionError(
             f"options cannot be {given!r}: give a mapping such as {{'bucket': '4'}}", value=given
         ) from None
+    if not isinstance(given, Mapping):
+        set_by: dict[str, object] = {}
+        for key, value in given:  # type: ignore[attr-defined] # dict took them as pairs
+            if key in set_by:
+                raise OptionError(
+                    f"option {key!r} is set twice, to {set_by[key]!r} and to {value!r}: keep one",
+                    key=key,
+                )
+            set_by[key] = value
+    return options
 
 
 def _remedy(value: object) -> str:

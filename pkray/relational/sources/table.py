@@ -236,6 +236,11 @@ def read_options(given: Mapping[str, str]) -> dict[str, str]:
             near = difflib.get_close_matches(key, known, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"they are {', '.join(sorted(known))}"
             raise OptionError(f"a read has no option {key!r}; {hint}", key=key)
+        if key in result:
+            raise OptionError(
+                f"option {key!r} is set twice, to {result[key]!r} and to {value!r}: keep one",
+                key=key,
+            )
         result[key] = value
     TableOptions.parse(result)
     return result

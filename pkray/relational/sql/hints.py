@@ -56,6 +56,7 @@ def _closing(tokens: list[Token], index: int) -> int:
 
 def _hint_options(tokens: list[Token], name: str, where: dict[str, int]) -> list[exp.Expr]:
     pairs: list[exp.Expr] = []
+    named: set[str] = set()
     kinds = [token.token_type for token in tokens]
     for start in range(0, max(len(tokens), 1), 4):
         whole = len(tokens) > start + 2
@@ -65,5 +66,8 @@ def _hint_options(tokens: list[Token], name: str, where: dict[str, int]) -> list
                 f"hint {name} is not understood: write {name}('key' = 'value', …)", **where
             )
         key, value = tokens[start].text, tokens[start + 2].text
+        if key in named:
+            raise QueryError(f"hint {name} names {key!r} twice: keep one", **where)
+        named.add(key)
         pairs.append(exp.EQ(this=exp.Literal.string(key), expression=exp.Literal.string(value)))
     return pairs

@@ -12,6 +12,7 @@ from sqlglot import exp
 
 from pkray.constants import texts
 from pkray.errors import DatabaseNotFoundError, QueryError, TableNotFoundError, UnsupportedError
+from pkray.options import as_options
 from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
@@ -55,7 +56,7 @@ DONE = pa.table({"result": texts(["OK"])})
 def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -> None:
     """Make a keyed table as CREATE TABLE says; of CREATE TABLE … AS, an empty one."""
     name = catalog.session.full_name(asked.name)
-    options = dict(asked.options)
+    options = as_options(asked.options)
     _check_format(name, asked.using, options.pop("connector", None))
     if asked.like:
         _create_like(catalog, name, asked, options)

@@ -270,6 +270,33 @@ def test_what_there_is_is_listed(catalog, t):
         catalog.sql("SHOW TABLES IN shop")
 
 
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("CREATE TABLE n (a INT PRIMARY KEY) WITH ('bucket' = '4', 'bucket' = '5')", "set twice"),
+        ("CREATE TABLE n (a INT) WITH ('primary-key' = 'a', 'primary-key' = 'b')", "set twice"),
+        ("CREATE TABLE n (a INT PRIMARY KEY) WITH ('bucket' = '4') WITH ('bucket' = '4')", "twice"),
+        ("CREATE TABLE n (a INT PRIMARY KEY) WITH ('consumer-id' = '')", "cannot be ''"),
+        ("CREATE TABLE n (a INT PRIMARY KEY) WITH ('sequence.field' = ' ')", "cannot be ' '"),
+        ("ALTER TABLE t SET ('consumer-id' = '')", "cannot be ''"),
+        ("ALTER TABLE t SET TBLPROPERTIES ('consumer-id' = 'a', 'consumer-id' = 'b')", "twice"),
+        ("SET 'query.memory' = ''", "cannot be ''"),
+        ("SELECT * FROM t /*+ OPTIONS('consumer-id' = '') */", "cannot be ''"),
+        ("SELECT * FROM t /*+ OPTIONS('scan.mode' = 'a', 'scan.mode' = 'b') */", "twice"),
+        (
+            "SELECT * FROM t /*+ OPTIONS('scan.startup.mode' = 'latest-offset', "
+            "'scan.mode' = 'latest') */",
+            "'scan.mode' is set twice",
+        ),
+        ("SELECT /*+ STATE_TTL('t' = '1 d', 't' = '2 d') */ * FROM t", "names 't' twice"),
+    ],
+)
+def test_options_are_given_once_and_are_not_empty(catalog, t, text, match):
+    with pytest.raises((errors.OptionError, errors.QueryError), match=match):
+        catalog.sql(text)
+    assert not catalog.table_exists("default.n")
+
+
 def test_options_are_set_and_reset_in_one_catalog(catalog):
     catalog.sql("SET table.exec.state.ttl = 1 d")
     assert catalog.sql("SET").to_pylist() == [{"key": "table.exec.state.ttl", "value": "1 d"}]

@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 
 from pkray.errors import OptionError, UnsupportedError
-from pkray.options import TableOptions, catalogue
+from pkray.options import TableOptions, as_options, catalogue
 from pkray.options.fields import FieldOptions, SequenceGroup
 
 MB = 1 << 20
@@ -216,3 +216,21 @@ def test_no_two_subjects_have_an_attribute_of_one_name() -> None:
 def test_what_others_do_beside_commits_and_streams_is_not_silently_left_out(key: str) -> None:
     with pytest.raises(UnsupportedError, match=key):
         TableOptions.parse({key: "1 min"})
+
+
+@pytest.mark.parametrize("text", ["", "  "])
+@pytest.mark.parametrize("key", [each.key for each in catalogue()])
+def test_no_option_can_be_empty(key: str, text: str) -> None:
+    with pytest.raises(OptionError, match=f"option {key!r} cannot be {text!r}"):
+        TableOptions.parse({key: text})
+
+
+def test_tables_that_have_an_empty_option_can_be_read() -> None:
+    options = TableOptions.parse({"sequence.field": "", "consumer-id": ""}, strict=False)
+    assert options.sequence_field == ()
+
+
+def test_options_are_given_once() -> None:
+    assert as_options([("bucket", "4"), ("path", "p")]) == {"bucket": "4", "path": "p"}
+    with pytest.raises(OptionError, match="'bucket' is set twice, to '4' and to '5': keep one"):
+        as_options([("bucket", "4"), ("bucket", "5")])
