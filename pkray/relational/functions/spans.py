@@ -18,11 +18,12 @@ DAY_SECOND = ("DAY", "HOUR", "MINUTE", "SECOND")
 _TAKING = {
     *("coalesce", "if", "iff", "nvl", "ifnull", "nvl2", "nullif", "greatest", "least"),
     *("equal", "not_equal", "not_distinct", "less", "less_equal", "greater", "greater_equal"),
-    *("is_null", "is_not_null", "isnull", "isnotnull", "in"),
+    *("is_null", "is_not_null", "isnull", "isnotnull", "in", "hash", "xxhash64"),
 }
 _AGGREGATES = {
     *("count", "min", "max", "sum", "avg", "mean", "any_value", "first", "first_value", "last"),
-    *("last_value", "lag", "lead", "nth_value"),
+    *("last_value", "lag", "lead", "nth_value", "min_by", "max_by", "mode"),
+    "approx_count_distinct",
 }
 
 

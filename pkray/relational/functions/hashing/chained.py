@@ -11,7 +11,8 @@ import xxhash
 
 from pkray.columns.keys import list_parts
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import BIGINT, INT
+from pkray.relational.functions import spans
+from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.functions.function import Kernel, Resolver, Value
 from pkray.relational.functions.hashing.family import HASHING, Values
 from pkray.relational.functions.hashing.rows import plain_bits
@@ -31,9 +32,16 @@ def _spark_hash(name: str, kind: DataType) -> Resolver:
         for place, each in enumerate(arguments):
             if _has_map(each.type):
                 raise wrong_argument(name, place, each, "no MAP, whose entries have no order")
-        return Call(kind.with_nullable(False), name, arguments)
+        return Call(kind.with_nullable(False), name, tuple(map(_as_hashed, arguments)))
 
     return resolve
+
+
+def _as_hashed(argument: Expression) -> Expression:
+    """Give an INTERVAL as the number that Spark has for it: an INT of months, or microseconds."""
+    if not argument.type.span:
+        return argument
+    return cast_to(argument, INT if spans.is_months(argument.type) else BIGINT)
 
 
 def _has_map(kind: DataType) -> bool:

@@ -115,6 +115,24 @@ def test_columns_of_intervals_are_values_and_keys(
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("MIN_BY(n, i)", 2),
+        ("MAX_BY(i, j)", 3 * DAY),
+        ("MIN_BY(m, n)", months(1)),
+        ("MODE(i) FILTER (WHERE n > 1)", DAY),
+        ("APPROX_COUNT_DISTINCT(i)", 2),
+        ("MIN(HASH(i)) FILTER (WHERE n = 2)", 892267096),
+        ("MIN(XXHASH64(i)) FILTER (WHERE n = 2)", 5650310968337874586),
+        ("MIN(HASH(m)) FILTER (WHERE n = 1)", -559580957),
+        ("MIN(XXHASH64(-m)) FILTER (WHERE n = 1)", 2017008487422258757),
+    ],
+)
+def test_intervals_are_counted_ordered_and_hashed_as_in_spark(text: str, expected: Any) -> None:
+    assert column(f"SELECT {text} FROM t", "spark") == [expected]
+
+
+@pytest.mark.parametrize(
     ("text", "kind", "expected"),
     [
         ("CAST('1 02:03:04' AS INTERVAL DAY TO SECOND)", "INTERVAL DAY TO SECOND",
