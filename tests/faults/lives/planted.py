@@ -28,11 +28,8 @@ from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries import ending, starting
-from pkray.relational.continuous.queries.definitions.query_store import (
-    Definition,
-    QueryStore,
-    old_user,
-)
+from pkray.relational.continuous.queries.definitions.definition import Definition, old_user
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations import begun, life, savepoints
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import Run

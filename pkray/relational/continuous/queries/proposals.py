@@ -10,7 +10,7 @@ from msgspec import structs
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.feeds.streams import in_query, streams_in
 from pkray.relational.continuous.operators.catalogue import check_operators
-from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.incarnations.life import check_maps, columns_read
 from pkray.relational.continuous.queries.starting import check_no_circle
 from pkray.relational.continuous.queries.stored import StoredQuery

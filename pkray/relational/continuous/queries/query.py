@@ -12,9 +12,10 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
-from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
 from pkray.relational.continuous.queries.in_process import take_along
 from pkray.relational.continuous.queries.incarnations import savepoints

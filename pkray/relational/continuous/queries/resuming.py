@@ -7,7 +7,8 @@ import time
 
 from pkray.errors import PkrayError
 from pkray.relational.catalog import Catalog
-from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.definition import Definition
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.starting import start
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.watched import GOING, Watched

@@ -12,8 +12,8 @@ from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.feeds.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.operators.catalogue import check_operators
+from pkray.relational.continuous.queries.definitions.definition import Definition, new_incarnation
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
-from pkray.relational.continuous.queries.definitions.query_store import Definition, new_incarnation
 from pkray.relational.continuous.queries.ending import clear_dropped, drop
 from pkray.relational.continuous.queries.hosting import is_hosted
 from pkray.relational.continuous.queries.incarnations import savepoints

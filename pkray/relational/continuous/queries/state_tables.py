@@ -16,7 +16,8 @@ from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log import late_rows
 from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint
 from pkray.relational.continuous.log.skipped_rows import COLUMNS, NAME
-from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.definition import Definition
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.state.state import stored_rows
 from pkray.storage.location import TableLocation

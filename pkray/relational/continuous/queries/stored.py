@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -15,13 +15,13 @@ from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.log import StoredLog
 from pkray.relational.continuous.outlets.result_history import PLAN
-from pkray.relational.continuous.queries.definitions.options import QueryOptions
-from pkray.relational.continuous.queries.definitions.query_store import (
+from pkray.relational.continuous.queries.definitions.definition import (
     Definition,
-    QueryStore,
     old_user,
     tables_read,
 )
+from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.definitions.query_store import DefinedQuery, QueryStore
 from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.life import (
@@ -36,7 +36,6 @@ from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.streamed import StreamedSource, stored_streams
 from pkray.relational.sources.table import TableSource
 from pkray.service.hosted import Room
-from pkray.storage.object_store import ObjectStore
 from pkray.table.table import Table
 
 _LOOK_SECONDS = 0.1
@@ -44,16 +43,8 @@ _LOOKS = 3
 """At a query that runs, before what it wrote down and its result are said to disagree."""
 
 
-@dataclass(frozen=True)
-class StoredQuery:
-    """A query in the catalog that keeps it.
-
-    Attributes:
-        definition: as it was when it was read; `current` reads it again.
-    """
-
-    catalog: Catalog
-    definition: Definition
+class StoredQuery(DefinedQuery):
+    """A query as it was when it was read; `current` reads it again."""
 
     @classmethod
     def read(cls, catalog: Catalog, name: str) -> StoredQuery:
@@ -87,11 +78,6 @@ class StoredQuery:
         return self.changed(there)
 
     @property
-    def name(self) -> str:
-        """Give its name."""
-        return self.definition.name
-
-    @property
     def key(self) -> str:
         """Tell this incarnation from all others that this process knows."""
         warehouse = self.catalog.warehouse.rstrip("/")
@@ -103,16 +89,6 @@ class StoredQuery:
         digest = hashlib.blake2b(self.catalog.warehouse.encode(), digest_size=8).hexdigest()
         incarnation = self.definition.incarnation
         return f"pkray-query-{digest}-{f'{incarnation}-' if incarnation else ''}{self.name}"
-
-    @property
-    def store(self) -> QueryStore:
-        """Give the folders of all queries."""
-        return QueryStore(self.catalog.store)
-
-    @property
-    def folder(self) -> ObjectStore:
-        """Give its folder."""
-        return self.store.folder(self.definition)
 
     @property
     def options(self) -> QueryOptions:

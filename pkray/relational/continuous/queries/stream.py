@@ -26,8 +26,9 @@ from pkray.relational.continuous.outlets.outlets import (
     QueueOutlet,
     check_encoding,
 )
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.options import IDLE_TIMEOUT, QueryOptions
-from pkray.relational.continuous.queries.definitions.query_store import FOLDER, Definition
+from pkray.relational.continuous.queries.definitions.query_store import FOLDER
 from pkray.relational.continuous.queries.opening import open_run
 from pkray.relational.continuous.queries.pump import Pump
 from pkray.relational.continuous.queries.query import Query, start_function

@@ -12,7 +12,7 @@ from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.operator import asks_time_or_chance
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
-from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.continuous.state.states import States
 from pkray.relational.continuous.upgrades.result_columns import check_columns

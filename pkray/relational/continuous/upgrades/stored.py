@@ -6,26 +6,19 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from pkray.checksums import seal_json
 from pkray.errors import MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.log.log import StoredLog
-from pkray.relational.continuous.queries.definitions.query_store import (
-    UPGRADE,
-    Definition,
-    QueryStore,
-)
+from pkray.relational.continuous.queries.definitions.definition import Definition
+from pkray.relational.continuous.queries.definitions.query_store import UPGRADE, DefinedQuery
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.table import TableSource
-from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
 from pkray.table.table import Table
-
-if TYPE_CHECKING:
-    from pkray.relational.catalog import Catalog
 
 _CANCELLED = "upgrade/cancelled"
 _PLANS = "plans/"
@@ -86,22 +79,14 @@ def columns_of(definition: Definition) -> dict[str, tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class Site:
-    """A query, where its upgrades find what they need.
+class Site(DefinedQuery):
+    """A query as it was when it was opened, where its upgrades find what they need.
 
     Attributes:
-        definition: of the query when it was opened; upgrades change it.
         roots: binds the plan of a definition.
     """
 
-    catalog: Catalog
-    definition: Definition
     roots: Callable[[Definition], tuple[Node, ...]]
-
-    @property
-    def name(self) -> str:
-        """Name the query."""
-        return self.definition.name
 
     @property
     def current(self) -> Definition:
@@ -111,16 +96,6 @@ class Site:
             QueryFencedError: it was dropped, begun anew or sent back to a savepoint.
         """
         return self.store.check_current(self.definition)
-
-    @property
-    def store(self) -> QueryStore:
-        """Give the folders of all queries."""
-        return QueryStore(self.catalog.store)
-
-    @property
-    def folder(self) -> ObjectStore:
-        """Give the query's folder."""
-        return self.store.folder(self.definition)
 
     def log(self, upgrade: StoredUpgrade) -> StoredLog:
         """Open the log of an upgrade's shadow."""

@@ -21,7 +21,7 @@ from pkray.relational.continuous.log.log import (
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.new_content import write_difference
 from pkray.relational.continuous.outlets.result_history import WRITERS, ResultHistory
-from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
 from pkray.relational.continuous.upgrades.shadow import open_results
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade, columns_of

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from pkray import errors
-from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.incarnations.life import check_columns
 from pkray.relational.continuous.upgrades.fates import fates
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -13,8 +14,14 @@ from pkray import errors
 from pkray.arguments.file_names import fault
 from pkray.checksums import seal_json
 from pkray.clock import now_millis
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log.log import StoredLog
-from pkray.relational.continuous.outlets.result_history import Commits
+from pkray.relational.continuous.queries.definitions.definition import (
+    Definition,
+    new_incarnation,
+    old_user,
+    tables_read,
+)
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
@@ -40,124 +47,6 @@ _STORED_VERSION = PLAN_VERSION + 1
 """Of plans as queries store them: versions that know no incarnations refuse to read it."""
 _REFUSED_VERSION = PLAN_VERSION + 2
 """Of the plan in `_OLD_DEFINITION`: all versions that read that file refuse it."""
-
-
-def new_incarnation() -> str:
-    """Make an id that no other beginning of a query has."""
-    return uuid.uuid4().hex[:16]
-
-
-class Definition(msgspec.Struct, frozen=True):
-    """What a query is.
-
-    Attributes:
-        name: of the query; that of its table, where it has one.
-        document: the compiled plan.
-        before: of each root, whether rows before updates are needed.
-        tables: names of the results, one a root; of a stream there is none.
-        created: epoch milliseconds.
-        dialect: of the query.
-        options: how it runs: ``trigger``, ``max_rows``, ``checkpoint_epochs`` and so on.
-        beginnings: of the sources of which not everything is read first, the positions after and
-            up to which the first epoch reads.
-        streams: names of the streams from outside that it reads.
-        generation: the upgrade by which it got its plan; empty: none.
-        incarnation: tells this beginning from all others under its name, before and after it; a
-            query that goes back to a savepoint begins anew. Empty: written by a version that knew
-            none, until it is started.
-        begun: the incarnation that was begun from nothing, whose streams and backfill this one
-            has; empty: of a version that knew none.
-        user: under which results are committed; empty: as a version that knew no incarnations.
-        before_it: incarnations whose commits to the results stand before those of this one.
-        stood: the newest snapshots of the results when it was begun, by table.
-        replaces: tables whose whole content the first epoch replaces.
-        clears: whether rows of others go with it, whenever they were written.
-        begins_at: the savepoint with which it begins; empty: it begins with the sources.
-        columns: ids of the columns that are read, by name, by source.
-        apart: whether its files lie in a folder that no other beginning has; otherwise a version
-            began it that put them beside the definition.
-        dropped: whether it is no more, and what is left of it is being deleted.
-        number: that it is stored under; -1: by a version that did not number them.
-    """
-
-    name: str
-    document: dict[str, Any]
-    before: tuple[bool, ...]
-    tables: tuple[str, ...]
-    created: int
-    dialect: str
-    options: dict[str, Any] = {}
-    beginnings: dict[str, tuple[int, int | None]] = {}
-    streams: tuple[str, ...] = ()
-    generation: str = ""
-    incarnation: str = ""
-    begun: str = ""
-    user: str = ""
-    before_it: tuple[str, ...] = ()
-    stood: dict[str, int] = {}
-    replaces: tuple[str, ...] = ()
-    clears: bool = False
-    begins_at: str = ""
-    columns: dict[str, dict[str, int]] = {}
-    apart: bool = False
-    dropped: bool = False
-    number: int = -1
-
-    @property
-    def commits(self) -> Commits:
-        """Say how its commits to results are known."""
-        return Commits(self.name, self.incarnation, self.user or old_user(self.name), self.digest)
-
-    @property
-    def prefix(self) -> str:
-        """Begin the numbers in the names of its epochs and checkpoints."""
-        return "" if self.user in ("", old_user(self.name)) else f"{self.incarnation}-"
-
-    @property
-    def reader(self) -> str:
-        """Name the consumer under which its sources keep what it has still to read."""
-        return user_of(self.name, self.incarnation) if self.incarnation else old_user(self.name)
-
-    def is_own(self, incarnation: str) -> bool:
-        """Whether a commit of an incarnation is one of this query as it is."""
-        return incarnation == self.incarnation or (not incarnation and not self.prefix)
-
-    def same_life(self, other: Definition) -> Definition:
-        """Give the query with another plan as the incarnation that runs."""
-        return structs.replace(
-            self,
-            incarnation=other.incarnation,
-            begun=other.begun,
-            user=other.user,
-            before_it=other.before_it,
-            stood=other.stood,
-            replaces=other.replaces,
-            clears=other.clears,
-            begins_at=other.begins_at,
-            number=other.number,
-        )
-
-    def as_incarnation(self, incarnation: str) -> Definition:
-        """Give the query as another incarnation, begun from nothing."""
-        user = user_of(self.name, incarnation)
-        return structs.replace(
-            self, incarnation=incarnation, begun=incarnation, user=user, apart=True
-        )
-
-    @property
-    def digest(self) -> str:
-        """Tells plans apart: the digests of the roots."""
-        targets = {edge["source"] for edge in self.document["edges"]}
-        roots = [node for node in self.document["nodes"] if node["id"] not in targets]
-        return "-".join(node["digest"] for node in roots)
-
-    @property
-    def ttls(self) -> dict[int, list[str]]:
-        """List the TTLs of the states of each node, by its number."""
-        return {
-            node["id"]: [state["ttl"] for state in node.get("state", ())]
-            for node in self.document["nodes"]
-        }
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -200,16 +89,6 @@ class _Adopted(msgspec.Struct, frozen=True):
 
 class _Restoring(msgspec.Struct, frozen=True):
     savepoint: str
-
-
-def old_user(name: str) -> str:
-    """Name the commit user, and the consumers, of a version that knew no incarnations."""
-    return f"query-{name}"
-
-
-def user_of(name: str, incarnation: str) -> str:
-    """Name the commit user, and the consumers, of an incarnation."""
-    return f"query-{name}@{incarnation}"
 
 
 def failure_status(failure: Failure | None) -> dict[str, Any]:
@@ -511,6 +390,33 @@ class QueryStore:
         return found if known else None
 
 
+@dataclass(frozen=True)
+class DefinedQuery:
+    """A query, in the catalog that keeps it.
+
+    Attributes:
+        definition: as it was when it was read.
+    """
+
+    catalog: Catalog
+    definition: Definition
+
+    @property
+    def name(self) -> str:
+        """Give its name."""
+        return self.definition.name
+
+    @property
+    def store(self) -> QueryStore:
+        """Give the folders of all queries."""
+        return QueryStore(self.catalog.store)
+
+    @property
+    def folder(self) -> ObjectStore:
+        """Give its folder."""
+        return self.store.folder(self.definition)
+
+
 def _wanted_path(definition: Definition) -> str:
     of = f"-{definition.incarnation}" if definition.prefix else ""
     return f"{_WANTED}{of}.json"
@@ -549,11 +455,6 @@ def _refused(definition: Definition) -> bytes:
         incarnation="newer-version",
     )
     return seal_json(msgspec.json.encode(said))
-
-
-def tables_read(definition: Definition) -> list[str]:
-    """Name the tables that a query reads; its plan need not be bound for that."""
-    return [node["table"] for node in definition.document["nodes"] if "table" in node]
 
 
 def _fenced(definition: Definition, there: Definition | None) -> errors.QueryFencedError:

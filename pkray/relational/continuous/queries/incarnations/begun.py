@@ -17,11 +17,8 @@ from pkray.commit.writer_fences import WriterFences
 from pkray.errors import SharedResultError
 from pkray.metadata.live import live_files
 from pkray.relational.continuous.outlets.result_history import ResultHistory
-from pkray.relational.continuous.queries.definitions.query_store import (
-    Definition,
-    QueryStore,
-    old_user,
-)
+from pkray.relational.continuous.queries.definitions.definition import Definition, old_user
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.table.table import Table
 
 _INCARNATION = r"@[0-9a-f]{16}"

@@ -23,7 +23,7 @@ from pkray.relational.continuous.log.log import (
 )
 from pkray.relational.continuous.outlets.result_history import ResultHistory
 from pkray.relational.continuous.outlets.table_outlet import gone
-from pkray.relational.continuous.queries.definitions.query_store import Definition
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.state import keyed_map
 from pkray.relational.sources.table import TableSource

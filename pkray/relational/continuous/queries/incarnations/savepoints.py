@@ -28,7 +28,7 @@ from pkray.relational.continuous.outlets.result_history import (
     commit_of,
 )
 from pkray.relational.continuous.outlets.table_parts import TableRows
-from pkray.relational.continuous.queries.definitions.query_store import (
+from pkray.relational.continuous.queries.definitions.definition import (
     Definition,
     new_incarnation,
     user_of,

@@ -10,8 +10,8 @@ from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.parallel.plan import RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.parallel.team import Team, thread_team
+from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
-from pkray.relational.continuous.queries.definitions.query_store import Definition
 from pkray.relational.continuous.state.states import States
 from pkray.relational.plan.nodes import Node
 from pkray.service.hosted import Room

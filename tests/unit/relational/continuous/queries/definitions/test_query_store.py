@@ -11,6 +11,7 @@ import pkray
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.queries.definitions import query_store
+from pkray.relational.continuous.queries.definitions.definition import Definition, new_incarnation
 from pkray.relational.plan_files import roots_of
 from pkray.storage.opening import open_store
 from tests.delegating_store import DelegatingStore
@@ -20,9 +21,9 @@ DOCUMENT = {
 }  # fmt: skip
 
 
-def definition(name: str = "db.r") -> query_store.Definition:
-    made = query_store.Definition(name, dict(DOCUMENT), (True,), (name,), 0, "spark")
-    return made.as_incarnation(query_store.new_incarnation())
+def definition(name: str = "db.r") -> Definition:
+    made = Definition(name, dict(DOCUMENT), (True,), (name,), 0, "spark")
+    return made.as_incarnation(new_incarnation())
 
 
 @pytest.fixture
@@ -159,7 +160,7 @@ def test_a_query_of_a_version_before_leaves_what_is_begun_in_its_place(store, tm
 
 
 def test_a_query_of_a_version_before_gets_one_incarnation_whoever_asks(store):
-    old = query_store.Definition("db.r", dict(DOCUMENT), (True,), ("db.r",), 0, "spark")
+    old = Definition("db.r", dict(DOCUMENT), (True,), ("db.r",), 0, "spark")
     adopted = [store.adopt(old) for _ in range(2)]
     assert adopted[0] == adopted[1]
     assert adopted[0].incarnation
@@ -211,7 +212,7 @@ def test_a_failure_is_taken_back_by_the_run_that_noted_it_alone(store):
 
 def test_a_log_does_not_see_what_another_incarnation_wrote(store):
     older = store.create(definition())
-    newer = older.as_incarnation(query_store.new_incarnation())
+    newer = older.as_incarnation(new_incarnation())
     log = store.log(older)
     log.take_over()
     assert log.has_begun
