@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from pkray.errors import ServiceUnavailableError
+
 
 class Hosted(Protocol):
     """Something that works until it is stopped."""
@@ -41,13 +43,18 @@ class Room:
     """The memory of hosted work, as its host divides it among all.
 
     Attributes:
-        used: bytes, as the work says.
+        used: bytes that it holds, as the work says.
+        in_flight: bytes that are on their way through it.
         bound: says how many of the bytes that the work would take it may take now.
     """
 
     def __init__(self) -> None:
-        self.used = 0
+        self.used = self.in_flight = 0
         self.bound: Callable[[int], int] = lambda wanted: wanted
+
+
+class WorkLostError(ServiceUnavailableError):
+    """The process of the work has ended, as by a crash; it is begun anew in another."""
 
 
 class Caller(Protocol):

@@ -27,6 +27,7 @@ def catalog(ray_cluster, tmp_path_factory):
     warehouse = tmp_path_factory.mktemp("warehouse")
     options = {"owners": 2, "pool_workers": 2}
     with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+        catalog.service().start()
         yield catalog
         for query in catalog.queries():
             query.drop()
@@ -63,6 +64,12 @@ def all_read(queries, snapshots) -> None:
     for query in queries:
         query.wait(snapshots, timeout=LONGEST)
         assert query.verify().equal
+
+
+def workers(catalog) -> set[int]:
+    """The processes of the pool's workers."""
+    placed = catalog.service().status().to_arrow().to_pylist()
+    return {each["pid"] for each in placed if each["kind"] == "worker"}
 
 
 def actors() -> set[str]:
@@ -152,7 +159,7 @@ def _is_of(name: str, catalog) -> bool:
 
 @pytest.fixture
 def functions(catalog):
-    """Functions that end their process, or never, where they see 77."""
+    """Functions that end their process, or never, or want all memory where they see 77."""
 
     @udf("INT")
     def crash(values):
@@ -166,6 +173,14 @@ def functions(catalog):
             time.sleep(0.1)
         return values
 
+    @udf("INT")
+    def eat(values):
+        eaten = []
+        while 77 in values.to_pylist():
+            eaten.append(b"x" * (1 << 24))
+        return values
+
+    catalog.register_function("eat", eat)
     catalog.register_function("crash", crash)
     catalog.register_function("hang", hang)
 
@@ -175,13 +190,13 @@ def test_a_function_that_ends_its_process_ends_its_query_alone(catalog, queries,
     crashing = catalog.sql("SELECT k, crash(v) AS v FROM t").materialize("default.crashing")
     crashing.wait(change({1: 1}), timeout=LONGEST)
     alone = crashing.status()["process"]
-    others = {query.status()["process"] for query in queries}
+    others = workers(catalog)
     assert alone not in others
     newest = change({1: 77})
     with pytest.raises(pkray.errors.QueryFailedError, match="died 3 times"):
         crashing.wait(newest, timeout=3 * LONGEST)
     all_read(queries, newest)
-    assert {query.status()["process"] for query in queries} == others
+    assert workers(catalog) == others
     crashing.drop()
 
 
@@ -198,3 +213,20 @@ def test_a_function_that_never_returns_holds_up_its_query_alone(
     hanging.stop(timeout=1)
     assert hanging.status()["state"] == "stopped"
     hanging.drop()
+
+
+@pytest.mark.slow
+def test_a_function_that_eats_its_memory_ends_its_query_alone(catalog, queries, change, functions):
+    catalog.sql("SET 'query.memory' = '512 mb'")
+    try:
+        eating = catalog.sql("SELECT k, eat(v) AS v FROM t").materialize("default.eating")
+    finally:
+        catalog.sql("RESET 'query.memory'")
+    eating.wait(change({1: 1}), timeout=LONGEST)
+    others = workers(catalog)
+    newest = change({1: 77})
+    with pytest.raises(pkray.errors.QueryFailedError, match=r"MB|MemoryError"):
+        eating.wait(newest, timeout=3 * LONGEST)
+    all_read(queries, newest)
+    assert workers(catalog) == others
+    eating.drop()

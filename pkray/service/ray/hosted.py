@@ -13,7 +13,7 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import PkrayError, ServiceUnavailableError
-from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved
+from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved, WorkLostError
 from pkray.service.pool.work import Work
 from pkray.service.ray.actors import NAMESPACE
 from pkray.service.ray.callee import cause_of
@@ -203,7 +203,7 @@ def error_of(name: str, error: BaseException) -> BaseException:
     cause = cause_of(error) if isinstance(error, RayTaskError) else error
     if not isinstance(cause, RayError):
         return cause
-    return ServiceUnavailableError(f"{name} is not there: {cause}")
+    return WorkLostError(f"{name} is not there: {cause}")
 
 
 def host(name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING) -> Any:
@@ -249,7 +249,7 @@ def end(name: str) -> None:
     """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
     known: Any = ray.util.list_named_actors  # it has no types
     named = [each["name"] for each in known(True) if each["namespace"] == NAMESPACE]
-    for each in named:
+    for each in sorted(named):  # itself first: it would begin the others anew
         if each == name or each.startswith(f"{name}/"):
             with suppress(ValueError):
                 ray.kill(ray.get_actor(each, NAMESPACE), no_restart=True)

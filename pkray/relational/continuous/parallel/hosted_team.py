@@ -122,16 +122,28 @@ class HostedTeams:
         name: of this process, in which the runs are.
         start: starts the process of a member, if it is not there, by its number and how many
             workers there are; gives its name.
+        check: called before a run that follows one in which the process of a member ended; raises
+            an error where the query is not to go on here.
     """
 
-    def __init__(self, hosting: Hosting, name: str, start: Callable[[int, int], str]) -> None:
+    def __init__(
+        self,
+        hosting: Hosting,
+        name: str,
+        start: Callable[[int, int], str],
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         self._hosting = hosting
+        self._check = check
         self._post = Post(hosting, name)
         self._start = start
         self._team: Team | None = None
 
     def open(self, count: int, run: int) -> Team:
         """Make the team of a run."""
+        before, self._team = self._team, None
+        if before is not None and before.has_lost_member:
+            self._check()
         members = [
             HostedHandle(self._hosting, self._start(number, count)) for number in range(1, count)
         ]

@@ -20,6 +20,7 @@ from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.outlets.table_parts import PartWriter, TablePart
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.state.states import Files
+from pkray.service.hosted import WorkLostError
 from pkray.service.protocol import PushReport
 
 START_SECONDS = 120.0
@@ -243,6 +244,11 @@ class Team:
         self.nodes = [each.nodes for each in told]
         pushed = zip(*(each.pushed for each in told), strict=True)
         return [[one for one in of_result if one is not None] for of_result in pushed]
+
+    @property
+    def has_lost_member(self) -> bool:
+        """Whether it failed as the process of a member ended."""
+        return isinstance(self._error, WorkLostError)
 
     @property
     def failed_node(self) -> str | None:

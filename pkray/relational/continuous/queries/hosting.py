@@ -7,6 +7,7 @@ or calls Python functions of users has processes of its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from msgspec import structs
 
 from pkray.clock import now_millis
-from pkray.errors import PkrayError, QueryFailedError, QueryFencedError, ServiceUnavailableError
+from pkray.errors import PkrayError, QueryFailedError, QueryFencedError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.parallel import hosted_team
@@ -23,8 +24,10 @@ from pkray.relational.continuous.queries.definitions.failure_hooks import tell
 from pkray.relational.continuous.queries.definitions.query_store import Failure
 from pkray.relational.continuous.queries.opening import MOST_WORKERS, open_worker
 from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.workers.own_memory import bound_memory
 from pkray.relational.continuous.queries.workers.turns import TURNS
 from pkray.relational.functions.user_functions import UserFunction
+from pkray.relational.local.memory import machine_memory
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.nodes import Node
 from pkray.service.hosted import Hosted, Hosting, Reserved, Room
@@ -144,32 +147,34 @@ def hosted_worker(origin: Origin) -> hosted_team.HostedQuery:
     """
     query = origin.open()
     hosting, name = _hosting_of(query, origin), query.host_name
-    if _has_died_often(query):
-        if origin.is_apart:
-            _note_death(query)
-        else:  # what it does to its process is to be no matter of others
-            host(query, is_apart=True)
-            raise QueryFencedError(f"query {query.name} goes on in a process of its own")
-    failure = query.store.failure(query.definition)
-    if failure is not None:
-        raise QueryFailedError(f"query {query.name} stopped: {failure.message}", query=query.name)
+
+    def check() -> None:
+        _check_deaths(query, origin)
+
+    check()
 
     def start(number: int, count: int) -> str:
         reserved = _reserved(query.changed(query.store.read(query.name)), number, count)
         member = hosted_team.member_name(name, number)
-        hosting.host(member, hosted_member, origin, reserved=reserved)
+        hosting.host(member, hosted_member, origin, count, reserved=reserved)
         return member
 
-    teams = hosted_team.HostedTeams(hosting, name, start)
+    teams = hosted_team.HostedTeams(hosting, name, start, check)
     first_workers = min(hosting.processors, MOST_WORKERS) if origin.is_apart else 1
+    _bound(query, origin, query.options.parallelism or first_workers)
     room = Room()
     worker = open_worker(query, None, teams.open, first_workers, TURNS, room)
     return hosted_team.HostedQuery(worker, teams, room)
 
 
-def hosted_member(origin: Origin) -> hosted_team.HostedMember:
-    """Open a worker of a query that is not the first where the cluster hosts it."""
+def hosted_member(origin: Origin, workers: int) -> hosted_team.HostedMember:
+    """Open a worker of a query that is not the first where the cluster hosts it.
+
+    Args:
+        workers: how many the query has.
+    """
     query, room = origin.open(), Room()
+    _bound(query, origin, workers)
 
     def open_share(assigned: Assignment, peers: Peers) -> Share:
         now = query.store.read(query.name)
@@ -181,6 +186,50 @@ def hosted_member(origin: Origin) -> hosted_team.HostedMember:
 
     post = hosted_team.Post(_hosting_of(query, origin), query.host_name)
     return hosted_team.HostedMember(open_share, post.send, room)
+
+
+def _bound(query: StoredQuery, origin: Origin, workers: int) -> None:
+    """Bound the memory of a process in which functions of users run: to a worker's part of
+    ``query.memory``, or of half of the machine. One that takes more is ended, and the query fails.
+    """
+    if not (origin.is_apart and calls_functions(query)):
+        return
+    most = (query.options.memory or machine_memory() // 2) // workers
+
+    def above(taken: int) -> None:
+        try:
+            _note_death(
+                query,
+                f"one of its processes took {taken >> 20} MB beside what it began with, and "
+                f"{most >> 20} MB are its part of query.memory, or of half of the machine where "
+                "that is not set: set more, or have its functions hold less",
+            )
+        finally:
+            os._exit(1)  # a function cannot be stopped otherwise
+
+    bound_memory(most, above)
+
+
+def _check_deaths(query: StoredQuery, origin: Origin) -> None:
+    """See that no process has said why it ends, and that not one after another has ended in the
+    epoch that is to be run.
+
+    Raises:
+        QueryFailedError: one has, or they have, though each was the query's own.
+        QueryFencedError: they have; the query goes on in processes of its own.
+    """
+    failure = query.store.failure(query.definition)
+    if failure is None and _has_died_often(query):
+        if not origin.is_apart:  # what it does to its process is to be no matter of others
+            host(query, is_apart=True)
+            raise QueryFencedError(f"query {query.name} goes on in a process of its own")
+        failure = _note_death(
+            query,
+            f"its process has died {_MOST_STARTS} times in one epoch, as by a crash in a function "
+            "of a user, or as its memory did not suffice",
+        )
+    if failure is not None:
+        raise QueryFailedError(f"query {query.name} stopped: {failure.message}", query=query.name)
 
 
 def _has_died_often(query: StoredQuery) -> bool:
@@ -197,19 +246,16 @@ def _has_died_often(query: StoredQuery) -> bool:
     return store.count_start(definition, begun[-1].number) > _MOST_STARTS
 
 
-def _note_death(query: StoredQuery) -> None:
-    """Note that a query has failed, as its processes die in an epoch."""
+def _note_death(query: StoredQuery, why: str) -> Failure:
+    """Note that a query has failed, as its processes end in an epoch."""
     store, definition = query.store, query.definition
     said = store.status(definition)
-    failure = Failure(
-        f"its process has died {_MOST_STARTS} times in one epoch, as by a crash in a function of a "
-        "user, or as its memory did not suffice",
-        ServiceUnavailableError.__name__,
-        0 if said is None else said[1]["epoch"] + 1,
-        now_millis(),
-    )
+    epoch = 0 if said is None else said[1]["epoch"] + 1
+    failure = Failure(why, QueryFailedError.__name__, epoch, now_millis())
     told = tell(query.name, failure, None, query.options.failure_url)
-    store.note_failure(definition, structs.replace(failure, told=told))
+    failure = structs.replace(failure, told=told)
+    store.note_failure(definition, failure)
+    return failure
 
 
 def _hosting_of(query: StoredQuery, origin: Origin) -> Hosting:

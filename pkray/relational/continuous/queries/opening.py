@@ -82,6 +82,9 @@ def open_worker(
     upgrades = Upgrading(query.site, shadow_settings(settings))
 
     def failed(failure: Failure) -> Failure:
+        noted = store.failure(definition)
+        if noted is not None:  # by a process of the query, as it ended
+            return noted
         store.note_failure(definition, failure)
         try:
             store.check_current(definition)

@@ -83,6 +83,7 @@ class QueryWorker:
         self._looked = 0.0
         self._run: Run | None = None
         self._tries = 0
+        self._reached = -1
         self._lag: tuple[dict[str, Any], dict[str, int]] = ({}, {})  # and the positions it was of
         self._stopping = threading.Event()
         self._keeping = threading.Event()
@@ -184,7 +185,10 @@ class QueryWorker:
             if self._is_fenced(run, error):
                 _log.warning("query %s: this run stops: %s", self.name, error)
                 self._show(run, "fenced")
-            elif passes(error) and self._tries < MOST_TRIES and not self._stopping.is_set():
+            elif passes(error) and self._stopping.is_set():
+                _log.warning("query %s stops in an epoch that it does again: %s", self.name, error)
+                self._show(run, "stopped")
+            elif passes(error) and self._tries < MOST_TRIES:
                 _log.warning("query %s begins anew on its newest checkpoint: %s", self.name, error)
                 self._tries += 1
                 return FIRST_PAUSE_SECONDS * 2 ** (self._tries - 1)
@@ -237,7 +241,7 @@ class QueryWorker:
             with self._turns.taken():
                 has_moved = run.step()
             if has_moved:
-                self._tries = 0
+                self._note_reached(run.next_epoch)
                 run.checkpoint_if_due()
                 self._show(run, "running")
                 self._wait(run, self._trigger.interval, begun)
@@ -247,6 +251,11 @@ class QueryWorker:
                 pause = max(POLL_SECONDS, self._turns.poll_seconds, self._trigger.interval)
                 self._wait(run, pause, begun)
         return False
+
+    def _note_reached(self, epoch: int) -> None:
+        """Forget failed runs where this one has come further than they did."""
+        if epoch > self._reached:
+            self._reached, self._tries = epoch, 0
 
     def _keep(self, run: Run) -> None:
         """Write a checkpoint, if somebody waits for one."""

@@ -11,8 +11,9 @@ from pkray.errors import ServiceUnavailableError
 from pkray.relational.continuous.exchange import mailbox
 from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.parallel import team as team_module
-from pkray.relational.continuous.parallel.hosted_team import HostedHandle
+from pkray.relational.continuous.parallel.hosted_team import HostedHandle, HostedTeams
 from pkray.relational.continuous.parallel.team import Team
+from pkray.service.hosted import WorkLostError
 
 
 class Cluster:
@@ -100,3 +101,18 @@ def test_the_first_worker_that_waits_for_the_end_of_a_stopped_one_goes_on(stoppe
     with pytest.raises(ServiceUnavailableError, match="begun anew"):
         team.finish()
     assert cluster.replaced == ["q/1"]
+
+
+def test_a_run_that_follows_the_death_of_a_member_is_checked_first() -> None:
+    cluster, checked = Cluster(), list[str]()
+    teams = HostedTeams(
+        cluster,  # type: ignore[arg-type] # of its methods these
+        "q",
+        lambda number, count: f"q/{number}",
+        lambda: checked.append("checked"),
+    )
+    for error in (ServiceUnavailableError("away"), WorkLostError("q/1 is not there")):
+        teams.open(2, 1).fail(error)
+        assert checked == []
+    teams.open(2, 2)
+    assert checked == ["checked"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ class OneEpoch:
     name = ""
     next_epoch = 0
     is_outgrown = is_overtaken = False
+    running_node = None
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}
@@ -76,6 +78,47 @@ def test_a_row_that_cannot_be_computed_stops_it_at_once():
     state, failures, left = state_after([EvaluationError("1 / 0"), EvaluationError("again")])
     assert (state, failures) == ("failed", ["1 / 0"])
     assert len(left) == 1
+
+
+class Replaying(OneEpoch):
+    """A run that does an epoch again, and then meets a service that is away."""
+
+    def step(self) -> bool:
+        if self.is_ended:
+            raise ServiceUnavailableError("away")
+        return super().step()
+
+
+def test_an_epoch_that_is_done_again_does_not_make_it_try_for_ever():
+    failures: list[str] = []
+    runs: list[Replaying] = []
+
+    def opened() -> Any:
+        runs.append(Replaying())
+        return runs[-1]
+
+    worker = QueryWorker("q", opened, Trigger(), lambda failure: failures.append(failure.message))
+    worker._thread.join(120)
+    assert (worker.status()["state"], failures) == ("failed", ["away"])
+    assert len(runs) == MOST_TRIES + 1
+
+
+def test_a_service_that_is_away_as_it_stops_is_no_failure():
+    failures: list[str] = []
+    waiting, asked = threading.Event(), threading.Event()
+
+    class Late(OneEpoch):
+        def step(self) -> bool:
+            waiting.set()
+            asked.wait(120)
+            raise ServiceUnavailableError("away")
+
+    worker = QueryWorker("q", Late, Trigger(), lambda failure: failures.append(failure.message))
+    waiting.wait(120)
+    assert not worker.stop(0)
+    asked.set()
+    worker._thread.join(120)
+    assert (worker.status()["state"], failures) == ("stopped", [])
 
 
 class Behind(OneEpoch):
