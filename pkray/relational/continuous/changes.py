@@ -65,6 +65,11 @@ class Changes:
     def __len__(self) -> int:
         return len(self.kinds)
 
+    @property
+    def nbytes(self) -> int:
+        """Count the bytes that they take."""
+        return int(self.rows.nbytes + self.kinds.nbytes)
+
     @cached_property
     def adds(self) -> np.ndarray:
         """Whether each row is added (+I, +U), not retracted."""

@@ -334,37 +334,45 @@ class Run:
             results = [each.part() for each in self._outlets]
             self._team.run(record, results)
         collected: list[list[Changes]] = [[] for _ in self._outlets]
-        try:
-            for made, epoch in self.share.run(record, results):
-                if self._settings.is_interrupted():
-                    raise Interrupted
-                self._take(made, collected, epoch)
-        except Exception as error:
+        with ExitStack() as in_flight:
+            try:
+                for made, epoch in self.share.run(record, results):
+                    if self._settings.is_interrupted():
+                        raise Interrupted
+                    self._take(made, collected, epoch, in_flight)
+            except Exception as error:
+                if self._team is not None:
+                    self._team.fail(error)
+                raise
             if self._team is not None:
-                self._team.fail(error)
-            raise
-        if self._team is not None:
-            for outlet, reports in zip(self._outlets, self._team.finish(), strict=True):
-                outlet.add(reports)
-        moved = (name for name, (after, until) in record.bounds.items() if until > after)
-        self._times.note(moved, record.time)
-        self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
-        self._marks = dict(record.marks)
-        for place, outlet in enumerate(self._outlets):
-            self._give(place, collected[place], epoch)
-            ended = self.graph.root_epoch(place, epoch)
-            outlet.commit(ended, self.feeds.changing(self.positions), self.graph.judged_by())
+                for outlet, reports in zip(self._outlets, self._team.finish(), strict=True):
+                    outlet.add(reports)
+            moved = (name for name, (after, until) in record.bounds.items() if until > after)
+            self._times.note(moved, record.time)
+            self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
+            self._marks = dict(record.marks)
+            for place, outlet in enumerate(self._outlets):
+                self._give(place, collected[place], epoch)
+                ended = self.graph.root_epoch(place, epoch)
+                outlet.commit(ended, self.feeds.changing(self.positions), self.graph.judged_by())
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self.idle = record.idle
         self._since_checkpoint += 1
 
-    def _take(self, made: Sequence[Changes], collected: list[list[Changes]], epoch: Epoch) -> None:
+    def _take(
+        self,
+        made: Sequence[Changes],
+        collected: list[list[Changes]],
+        epoch: Epoch,
+        in_flight: ExitStack,
+    ) -> None:
         for place, changes in enumerate(made):
             if len(changes) and self._outlets[place].takes_parts:
                 self._give(place, [changes], epoch)
             elif len(changes):
                 collected[place].append(changes)
+                in_flight.enter_context(self.share.states.in_flight(changes.nbytes))
 
     def _give(self, place: int, parts: Sequence[Changes], epoch: Epoch) -> None:
         fields = self.plan.roots[place].fields

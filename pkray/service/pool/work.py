@@ -31,7 +31,7 @@ class Work:
     def memory_bytes(self) -> int:
         """How much of its memory it says that it uses."""
         room = getattr(self._made, "room", None)
-        return room.used if isinstance(room, Room) else 0
+        return room.used + room.in_flight if isinstance(room, Room) else 0
 
     @property
     def is_running(self) -> bool:

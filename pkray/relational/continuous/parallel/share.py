@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,8 +151,11 @@ class Share:
         arrival = record.number * _ARRIVALS
         for changes in self._parts(record):
             part = Epoch(record.number, record.time, arrival)
-            yield self._given(self.graph.run(changes or {}, part), results), part
-            self.states.fit()
+            with self.states.in_flight(_bytes_of((changes or {}).values())):
+                made = self._given(self.graph.run(changes or {}, part), results)
+                with self.states.in_flight(_bytes_of(made)):
+                    yield made, part
+                    self.states.fit()
             arrival += self.graph.most_rows
         epoch = Epoch(record.number, record.time, arrival)
         idle = self.feeds.scans_of(record.idle)
@@ -257,6 +260,10 @@ def _sum(name: str, one: Any, other: Any) -> Any:
     if isinstance(one, float):
         return round(one + other, 6)
     return one + other if isinstance(one, int) and name != "id" else one
+
+
+def _bytes_of(changes: Iterable[Changes]) -> int:
+    return sum(each.nbytes for each in changes)
 
 
 def _order(root: Node, *, before: bool) -> Order:

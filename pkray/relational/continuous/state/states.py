@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import pyarrow as pa
 
@@ -58,7 +59,18 @@ class States:
 
     @property
     def _memory(self) -> int:
-        return self._room.bound(self._most)
+        bound = self._room.bound(self._most)
+        return max(bound - self._room.in_flight, bound // 2)
+
+    @contextmanager
+    def in_flight(self, size: int) -> Iterator[None]:
+        """Have states hold so many bytes less meanwhile, which changes take on their way; half of
+        what they may hold at least."""
+        self._room.in_flight += size
+        try:
+            yield
+        finally:
+            self._room.in_flight -= size
 
     def begin(
         self, files: Files, folders: Mapping[str, str] | None = None, worker: int = 0

@@ -200,3 +200,56 @@ def test_work_that_has_ended_and_that_nobody_asks_for_is_hosted_no_more():
     pool.now += 100.0
     pool.host.beat()
     assert not pool.keeper.assignments.has("a")
+
+
+def test_work_that_is_handed_over_begins_elsewhere_when_it_is_closed(workers):
+    workers.keeper.open(named("a"))
+    workers.beat()
+    workers.beat()
+    (before,) = workers.at("a")
+    part = named("a").part()
+    number = workers.held[before].pop(part)
+    workers.keeper.move(part, number, closes=True)
+    workers.beat(LEASE_SECONDS / 2)
+    assert workers.at("a") == []
+    workers.keeper.dropped(part, number)
+    workers.beat()
+    assert len(workers.at("a")) == 1
+
+
+def test_work_that_is_handed_over_and_never_closed_begins_elsewhere_after_the_lease(workers):
+    workers.keeper.open(named("a"))
+    workers.beat()
+    workers.beat()
+    (before,) = workers.at("a")
+    part = named("a").part()
+    workers.keeper.move(part, workers.held[before].pop(part), closes=True)
+    for _ in range(4):
+        workers.beat(LEASE_SECONDS / 2)
+    assert len(workers.at("a")) == 1
+
+
+def test_work_moves_to_a_worker_that_came_later_until_all_have_as_much(workers):
+    names = [f"q{each}" for each in range(8)]
+    workers.beat(stopped={1})
+    workers.now += 3 * LEASE_SECONDS
+    workers.beat(stopped={1})
+    for name in names:
+        workers.keeper.open(named(name))
+    workers.beat(stopped={1})
+    workers.beat(stopped={1})
+    assert len(workers.held[0]) == 8
+    workers.beat()
+    for part, given in workers.keeper.misplaced(8).items():
+        del workers.held[given.worker][part]
+        workers.keeper.move(part, given.number, closes=True)
+        workers.keeper.dropped(part, given.number)
+    workers.beat()
+    assert [len(held) for held in workers.held.values()] == [4, 4]
+    assert workers.keeper.misplaced(8) == {}
+
+
+def test_what_is_in_flight_in_work_counts_as_what_it_holds():
+    made = Made()
+    made.room.used, made.room.in_flight = 5, 7
+    assert Work(lambda: made).memory_bytes == 12

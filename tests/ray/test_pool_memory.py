@@ -1,0 +1,54 @@
+"""The states of a query's shares in the workers of a pool keep to what the workers have."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import pkray
+from tests.ray.conftest import end_pool
+
+pytestmark = pytest.mark.ray
+
+KEYS = 200_000
+LONGEST = 240.0
+WORKER_MEMORY = 64 << 20
+
+
+@pytest.fixture
+def small(ray_cluster, tmp_path):
+    """A catalog whose workers have little memory."""
+    options = {"owners": 2, "pool_workers": 2, "worker_memory": WORKER_MEMORY}
+    with pkray.connect(tmp_path / "warehouse", runtime="ray", runtime_options=options) as catalog:
+        catalog.service().start()
+        yield catalog
+        for query in catalog.queries():
+            query.drop()
+        for name in catalog.list_tables():
+            catalog.drop_table(name)
+        end_pool(catalog)
+
+
+@pytest.mark.slow
+def test_two_shares_in_a_pool_write_to_files_what_their_workers_have_no_memory_for(small):
+    columns = [("k", "INT"), ("v", "STRING")]
+    options = {"bucket": "2", "changelog-producer": "input"}
+    table = small.create_table("default.t", columns, ["k"], options=options)
+    small.sql("SET 'query.parallelism' = '2'")
+    query = small.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v").materialize("default.r")
+    for begin in range(0, KEYS, KEYS // 8):
+        keys = range(begin, begin + KEYS // 8)
+        rows = pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{key:0500d}" for key in keys]})
+        with table.open_writer() as writer:
+            writer.upsert(rows)
+            snapshot = writer.commit()
+        query.wait({"default.t": snapshot.id}, timeout=LONGEST)
+    status = query.status()
+    workers = {each.pid for each in small.service().status().placed if each.kind == "worker"}
+    assert set(status["processes"]) == workers
+    assert len(workers) == 2
+    (groups,) = (each for each in status["nodes"] if each["type"] == "Aggregate")
+    assert sum(groups["state_rows"].values()) == KEYS
+    assert sum(groups["state_bytes"].values()) < WORKER_MEMORY  # half of both workers'
+    assert sum(groups["state_file_bytes"].values()) > 0
+    assert query.verify().equal
