@@ -205,7 +205,7 @@ def persist(work: Callable[[], T], patience_seconds: float) -> T:
             raise
     attempts = Retrying(
         retry=retry_if_exception_type(ServiceUnavailableError),
-        wait=wait_exponential_jitter(multiplier=0.1, max=2.0),
+        wait=wait_exponential_jitter(multiplier=0.05, max=1.0, jitter=0.2),
         stop=stop_after_delay(patience_seconds),
         reraise=True,
     )

@@ -29,6 +29,7 @@ def catalog(ray_cluster, tmp_path_factory):
     warehouse = tmp_path_factory.mktemp("warehouse")
     options = {"owners": 2, "pool_workers": WORKERS}
     with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+        catalog.service().start()
         yield catalog
         for name in catalog.list_tables():
             catalog.drop_table(name)
@@ -193,6 +194,18 @@ def test_a_dropped_table_can_be_created_anew_at_once(catalog, job):
         committed(table, job, value)
         assert content(table) == found(table) == {value}
         catalog.drop_table("db.again")
+
+
+@pytest.mark.slow
+def test_a_pool_whose_tables_were_all_dropped_ends(ray_catalog, job):
+    table = ray_catalog.create_table("db.last", SCHEMA, ["id"], options=OPTIONS)
+    committed(table, job, 1)
+    assert any(_is_of(name, table) for name in actors())
+    ray_catalog.drop_table("db.last")
+    deadline = time.monotonic() + 240
+    while any(_is_of(name, table) for name in actors()):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
 
 
 def test_other_keys_get_a_pool_of_their_own():

@@ -141,21 +141,29 @@ class Assignments:
             }
             return Renewal(gone, due=due, keeper=self._first)
 
-    def living(self, worker: int) -> WorkerProcess | None:
-        """Return a worker's process; None where there is none, or it seems to be dead."""
-        found = self._processes.get(worker)
-        return None if found is None or found.is_suspect else found.process
+    def watched(self) -> dict[int, WorkerProcess]:
+        """Return the processes whose leases last, by the numbers of their workers."""
+        with self._lock:
+            now = self._clock()
+            return {n: each.process for n, each in self._processes.items() if each.until > now}
 
-    def suspect(self, worker: int, process: WorkerProcess) -> None:
-        """Have others do what a worker was at, whose process seems to be dead."""
+    def suspect(self, worker: int, process: WorkerProcess, is_dead: bool = False) -> None:
+        """Have others do what a worker was at, whose process seems to be dead.
+
+        Args:
+            is_dead: it is known to be: others have its parts of tables, too.
+        """
         with self._lock:
             known = self._processes.get(worker)
             if known is None or known.process != process:
                 return
             known.is_suspect = True
+            if is_dead:
+                known.until = min(known.until, self._clock())
+                self._replaced.add(process.token)  # what it has asked before is not heard
             for part, given in list(self._given.items()):
-                if given.worker == worker and self._is_work(part):
-                    del self._given[part]
+                if given.worker == worker and (is_dead or self._is_work(part)):
+                    self._revoke(part, given)
             self._assign_work()
 
     def silent(self, seconds: float) -> list[int]:
@@ -170,12 +178,18 @@ class Assignments:
             self._silent.update(self._processes[number].process.token for number in found)
             return found
 
-    def move(self, part: Part, number: int) -> None:
-        """Take a part from the worker that has it under this number: it does not get on."""
+    def move(self, part: Part, number: int, closes: bool = False) -> None:
+        """Take a part from the worker that has it under this number, as it does not get on there,
+        or is to be elsewhere.
+
+        Args:
+            closes: the worker does, and says when it is `dropped`: work is begun elsewhere then, or
+                when the lease has run out.
+        """
         with self._lock:
             given = self._given.get(part)
             if given is not None and given.number == number:
-                self._revoke(part, given)
+                self._revoke(part, given, closes)
 
     def drain(self, nodes: AbstractSet[str]) -> None:
         """Have workers of these nodes, and of no others, get no parts, and lose those that they
@@ -356,7 +370,7 @@ class Assignments:
                 del self._given[part]
                 self._free_at[part] = 0.0 if is_dead or is_work else known.until, given.number
 
-    def _revoke(self, part: Part, given: Assignment) -> None:
+    def _revoke(self, part: Part, given: Assignment, closes: bool = False) -> None:
         del self._given[part]
-        if not self._is_work(part):
+        if closes or not self._is_work(part):
             self._free_at[part] = self._processes[given.worker].until, given.number

@@ -32,6 +32,8 @@ BEAT_SECONDS = 1.0
 """How often a worker renews its lease."""
 _IDLE_SECONDS = 900.0
 """After which a part that holds nothing is closed; it is opened again when it is called."""
+_LEAVE_SECONDS = 5.0
+"""How long handing over waits for what closes: others have it then in any case."""
 _ENDED_SECONDS = 60.0
 """After which work that has ended, and that nobody asks for, is hosted no more."""
 
@@ -236,6 +238,14 @@ class PartHost:
         self.check(held)
         return answer
 
+    def find(self, part: Part, number: int) -> None:
+        """Find a part, or take it in where it is this worker's and new here.
+
+        Raises:
+            MovedError, ServiceUnavailableError: as of `call`.
+        """
+        self._find(part, number)
+
     def check(self, held: HostedPart) -> None:
         """See that a part is here still.
 
@@ -259,7 +269,7 @@ class PartHost:
             held.close()
 
     def hand_over(self, parts: Mapping[Part, int], at_once: bool) -> list[Part]:
-        """Let other workers have parts, and return those that they may have by now.
+        """Let other workers have parts, and return those that they get as soon as they are closed.
 
         A part that is called, or holds rows that are not committed, stays.
 
@@ -272,11 +282,20 @@ class PartHost:
             held = self._parts.get(part)
             if held is not None and held.number == number and not (at_once or held.is_idle()):
                 continue
-            self._keeper.move(part, number)
-            self.drop(part, number)
-            self._keeper.dropped(part, number)
+            self._keeper.move(part, number, closes=True)
             left.append(part)
+        closing = [Job(self._leave, (part, parts[part])) for part in left]
+        for each in closing:  # together: one may be in an epoch for long
+            each.start()
+        deadline = self._clock() + _LEAVE_SECONDS
+        for each in closing:
+            each.wait(max(deadline - self._clock(), 0.0))
         return left
+
+    def _leave(self, part: Part, number: int) -> None:
+        """Close a part that was moved, and say when another worker may have it."""
+        self.drop(part, number)
+        self._keeper.dropped(part, number)
 
     def owners(self) -> dict[int, BucketOwner]:
         """Return the owners that are open, by the numbers of their parts."""
@@ -288,8 +307,10 @@ class PartHost:
         made = {each.number: each.work for each in list(self._parts.values())}
         return {number: work for number, work in made.items() if work is not None}
 
-    def has(self, part: Part) -> bool:
-        return part in self._parts
+    def has(self, part: Part, number: int | None = None) -> bool:
+        """Whether a part is here, under this number."""
+        held = self._parts.get(part)
+        return held is not None and number in (None, held.number)
 
     def tenure(
         self, held: HostedPart, others: Callable[[], Mapping[Part, int]]

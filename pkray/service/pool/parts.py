@@ -111,10 +111,14 @@ class WorkerProcess:
     Args:
         token: no other process has it.
         node: on which it runs.
+        pid: its id, among those of its machine or container.
+        ids: names the set of ids that this is one of.
     """
 
     token: str
     node: str
+    pid: int = 0
+    ids: str = ""
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ class Placement:
         return min(workers, key=lambda each: (beside[each], self.loads[each], each))
 
     def misplaced(self, most: int) -> Iterator[Part]:
-        """Yield parts that are to be moved, in order, so that each move makes loads more even; and
-        work from workers alone that may have none.
+        """Yield parts that are to be moved, in order, so that each move makes loads more even: of
+        work, or of all.
 
         Args:
             most: parts.
@@ -56,11 +56,10 @@ class Placement:
             at = self.given[part]
             if at not in self.nodes:
                 self._move(part, self._without(part))
-            elif part in self.works:
-                continue  # it would begin anew there
             else:
                 to = self._without(part)
-                if self.loads[at] - self.loads[to] < 2:
+                loads = self._works_beside(part) if part in self.works else self.loads
+                if loads[at] - loads[to] < 2:
                     continue
                 self._move(part, to)
             most -= 1
@@ -94,6 +93,10 @@ class Placement:
         node = min(near or mean, key=lambda node: (-of_table[node] * bool(near), mean[node], node))
         return [worker for worker, at in self.nodes.items() if at == node]
 
+    def _works_beside(self, part: Part) -> Counter[int]:
+        """Count the work of each worker, this one with where it is."""
+        return Counter([*self._apart_from(part), self.given[part]])
+
     def _of_table(self, part: Part) -> Iterable[int]:
         return (at for other, at in self.given.items() if other.table == part.table)
 
@@ -106,7 +109,7 @@ class Placement:
             yield from self._of_table(part)
             return
         for other, at in self.given.items():
-            if other in self.works:
+            if other in self.works and other != part:
                 yield at
                 if other.table.partition("/")[0] == part.table.partition("/")[0]:
                     yield from (at, at)

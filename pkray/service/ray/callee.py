@@ -204,9 +204,10 @@ class CallWatch:
             with suppress(RayError):
                 group = LOOKUPS if self._method.is_lookup else self._method.group.name
                 self._asked = self._callee.ask_sign(group)
-        if self._asked is not None and now - self._asked_at >= self._apart:
-            self._callee.silent_seconds()
+        if self._asked is not None and now > self._asked_at:
             self._callee.check_place()
+            if now - self._asked_at >= self._apart:
+                self._callee.silent_seconds()
 
     def _hear(self, now: float) -> None:
         asked, self._asked = self._asked, None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
@@ -32,6 +33,8 @@ class ReachedPool(Protocol):
     """The keeper and the workers of a pool."""
 
     keeper: KeeperClient
+    doubts: Counter[int]
+    """How often each worker has not answered: what else is thought to be there may be elsewhere."""
 
     def worker(self, number: int) -> Any:
         """Find a worker's actor.
@@ -64,6 +67,7 @@ class _Place(Callee):
         self._index = index
         self._part = table.part(index)
         self._looked = time.monotonic()
+        self._doubts = pool.doubts[assignment.worker]
         self._tickets = 0
         self._caller = uuid.uuid4().hex
         self._ordering = threading.Lock()
@@ -98,6 +102,19 @@ class _Place(Callee):
             given = self._pool.keeper.locate.once(self._table, self._index)
         if given != self.assignment:
             self.unavailable("is at another worker now, as this one is silent; try again")
+
+    def unavailable(self, what: str, error: Exception | None = None) -> NoReturn:
+        self._pool.doubts[self.assignment.worker] += 1
+        super().unavailable(what, error)
+
+    def is_sure(self) -> bool:
+        """Whether the worker has answered since the keeper was asked where the part is."""
+        return self._doubts == self._pool.doubts[self.assignment.worker]
+
+    def is_confirmed(self, given: Assignment) -> bool:
+        """Whether the part is here still, as the keeper says."""
+        self._doubts = self._pool.doubts[self.assignment.worker]
+        return given == self.assignment
 
     def _replace(self, is_silent: bool) -> None:
         if is_silent:
@@ -211,12 +228,16 @@ class PlacedHandle:
             ServiceUnavailableError: nobody says.
         """
         with self._lock:
-            if self._place is None:
+            place = self._place
+            if place is not None and place.is_sure():
+                return place
+            if place is None:
                 with suppress(StorageError):  # it hides no table that is gone
                     self._look()
-                given = self._pool.keeper.locate.once(self._table, self._index)
-                self._place = self._at(given)
-            return self._place
+            given = self._pool.keeper.locate.once(self._table, self._index)
+            if place is None or not place.is_confirmed(given):
+                place = self._place = self._at(given)
+            return place
 
     def leave(self, place: _Place, assignment: Assignment | None = None) -> None:
         """Ask where the part is before the next call, unless that is known by now.

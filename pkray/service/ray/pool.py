@@ -20,6 +20,7 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError
 from ray.experimental import internal_kv as kv
+from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pkray.clock import now_millis
@@ -48,9 +49,11 @@ from pkray.service.pool.parts import (
     WorkerProcess,
 )
 from pkray.service.pool.shared_executor import SharedExecutor
+from pkray.service.pool.slots import Slots
 from pkray.service.pool.work import Work
 from pkray.service.progress import CallProgress
 from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_life
+from pkray.service.ray.deaths import DeathWatch, end_of, this_process
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.served import Served
@@ -63,14 +66,14 @@ _log = logging.getLogger(__name__)
 
 _KEEP_UP_SECONDS = 2.0
 """How often the keeper looks for workers that are dead for good, and for new nodes."""
-_WATCH_SECONDS = 0.25
+_WATCH_SECONDS = 0.1
 """How often it looks whether a worker has died."""
 _MOVES_AT_A_TIME = 8
 """Parts that are moved to even loads out: each has to be opened anew by its next call."""
 _UNEVEN_SECONDS = 10.0
 """How long loads are uneven before parts are moved: workers that begin anew come one by one."""
 _IDLE_WITHIN_SECONDS = 20.0
-"""After which a worker that is to be emptied hands over what is never idle, too."""
+"""After which a worker hands over what is never idle, too."""
 _EMPTY_SECONDS = 30.0
 """After which a pool without tables ends."""
 _OVERTAKEN_SECONDS = 5.0
@@ -100,6 +103,12 @@ def _named(warehouse: str, keys: str) -> str:
     return f"pkray-pool-{digest.hex()}"
 
 
+@lru_cache(maxsize=64)
+def _doubts_of(name: str) -> Counter[int]:
+    """Give what all clients of a pool in this process know: see `ReachedPool.doubts`."""
+    return Counter()
+
+
 @dataclass(frozen=True)
 class PoolSettings:
     """How a pool is set up by whoever starts it.
@@ -120,7 +129,7 @@ class PoolSettings:
     local_directory: str | None
     limits: CallLimits
 
-    def worker_name(self, number: int) -> str:
+    def worker_name(self, number: int | str) -> str:
         return f"{self.name}-worker-{number}"
 
 
@@ -129,6 +138,7 @@ class Pool:
 
     def __init__(self, settings: PoolSettings) -> None:
         self.settings = settings
+        self.doubts = _doubts_of(settings.name)
 
         def find() -> Any:
             return named_actor(KeeperActor, f"{settings.name}-keeper").remote(settings)
@@ -180,20 +190,18 @@ class _Keeper:
         self.progress = CallProgress()
         self._pool = pool
         self._used = time.monotonic()
-        self._workers: list[Any] = []
-        self._slots: list[str | None] = []
+        self._workers: dict[int, Any] = {}
+        self._slots = Slots(self._existing())
         self._drained_key = f"{pool.name}-drained".encode()
         self._handing: dict[Any, int] = {}
         self._misplaced: dict[tuple[Part, Assignment], float] = {}
-        wanted = self._places()
-        self.served = Assignments(len(wanted), awake_and_asleep, now_millis() * 1000)
+        self.served = Assignments(1, awake_and_asleep, now_millis() * 1000)
         self.served.drain(self._drained())
-        self._start(wanted)
+        self._fit()
         self._pulse = Pulse(self._keep_up, _KEEP_UP_SECONDS, "pkray-keeper")
         self._pulse.start()
-        self._lives: dict[Any, WorkerProcess] = {}
-        self._numbers: dict[WorkerProcess, int] = {}
-        self._watching = Pulse(self._watch, _WATCH_SECONDS, "pkray-watch")
+        self._deaths = DeathWatch(self.served, lambda: dict(self._workers))
+        self._watching = Pulse(self._deaths.look, _WATCH_SECONDS, "pkray-watch")
         self._watching.start()
 
     @ray.method(concurrency_group="watch")
@@ -215,30 +223,17 @@ class _Keeper:
             self.open(table)
         return self.served.locate(table, index)
 
-    def _places(self) -> list[str | None]:
-        """Where workers are to be: a node each; None: anywhere."""
-        if self._pool.workers is not None:
-            return [None] * self._pool.workers
-        nodes: Any = ray.nodes  # it has no types
-        wanted = Counter(
-            {
-                str(node["NodeID"]): int(node["Resources"].get("CPU", 0))
-                for node in sorted(nodes(), key=lambda node: str(node["NodeID"]))
-                if node["Alive"]
-            }
-        )
-        wanted.subtract(each for each in self._slots if each is not None)
-        # A worker whose node is lost is anywhere; a node that joins gets workers of its own.
-        self._slots = [each if each is None or wanted[each] >= 0 else None for each in self._slots]
-        self._slots += [node for node, count in wanted.items() for _ in range(max(count, 0))]
-        return self._slots or [None]
-
-    def _start(self, places: list[str | None]) -> None:
-        """Start the workers that are not there; as many as before at least."""
-        count = max(len(places), len(self._workers))
-        self._workers = []
-        for number in range(count):
-            node = places[number] if number < len(places) else None
+    def _fit(self) -> None:
+        """Start the workers that are to be there and are not."""
+        if self._pool.workers is None:
+            nodes: Any = ray.nodes  # it has no types
+            living = [each for each in nodes() if each["Alive"]]
+            processors = {each["NodeID"]: int(each["Resources"].get("CPU", 0)) for each in living}
+            known = {number: each.node for number, each in self.served.watched().items()}
+            self._slots.fit(processors, known)
+        if not self._slots.nodes:  # no node has a processor
+            self._slots = Slots([0])
+        for number, node in self._slots.nodes.items():
             at = NodeAffinitySchedulingStrategy(node, soft=True) if node else "SPREAD"
             options = named_actor(
                 WorkerActor,
@@ -246,22 +241,44 @@ class _Keeper:
                 num_cpus=self._pool.worker_cpus,
                 scheduling_strategy=at,
             )
-            self._workers.append(options.remote(self._pool, number))
-        self.served.workers = count
+            self._workers[number] = options.remote(self._pool, number)
+        self.served.workers = len(self._workers)
+
+    def _existing(self) -> list[int]:
+        """Number the workers that there are to be in any case, or that a keeper before started."""
+        if self._pool.workers is not None:
+            return list(range(self._pool.workers))
+        prefix = self._pool.worker_name("")
+        named: Any = list_named_actors(all_namespaces=True)
+        names = [each["name"] for each in named if each["namespace"] == NAMESPACE]
+        return [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
+
+    def _take_away(self) -> None:
+        """Empty workers that are not needed, as their nodes are lost; end those that are empty."""
+        if self._pool.workers is not None:
+            return
+        living = self.served.watched()
+        parts = {each.number: each.parts for each in self.served.overview().workers}
+        for number in self._slots.surplus(living):
+            if not self.served.retire(number, living[number].token) and not parts[number]:
+                _log.info("worker %d is ended: its node is lost, and others have its parts", number)
+                ray.kill(self._workers.pop(number))
+                self._slots.remove(number)
 
     def _keep_up(self) -> bool:
         now = time.monotonic()
         if len(self.served):
             self._used = now
         if now - self._used > _EMPTY_SECONDS and self.served.close():
-            for worker in self._workers:
+            for worker in self._workers.values():
                 ray.kill(worker)
             ray.kill(ray.get_runtime_context().current_actor)
-        self._start(self._places())
+        self._fit()
         self._even_out()
+        self._take_away()
         for number in self.served.silent(self._pool.limits.call_seconds):
             _log.warning("worker %d is replaced: it shows no sign of life", number)
-            with suppress(RayError):
+            with suppress(RayError, KeyError):
                 ray.kill(self._workers[number], no_restart=False)
         return True
 
@@ -280,8 +297,8 @@ class _Keeper:
         return set(filter(None, (get(self._drained_key) or b"").decode().split(",")))
 
     def _even_out(self) -> None:
-        """Have workers hand over what others are to have, as soon as it is idle; those that are to
-        be emptied, after some time, also what is never idle."""
+        """Have workers hand over what others are to have, as soon as it is idle; after some time
+        also what is never idle."""
         now = time.monotonic()
         ended, _ = ray.wait([*self._handing], timeout=0) if self._handing else ([], None)
         for call in ended:
@@ -291,30 +308,15 @@ class _Keeper:
         asked: dict[tuple[int, bool], dict[Part, int]] = {}
         for (part, given), since in self._misplaced.items():
             is_emptied = self.served.is_emptied(given.worker)
-            is_late = is_emptied and now - since > _IDLE_WITHIN_SECONDS
-            is_due = is_emptied or now - since > _UNEVEN_SECONDS
+            waits = 0.0 if is_emptied else _UNEVEN_SECONDS
+            is_due = now - since >= waits
+            is_late = now - since > waits + _IDLE_WITHIN_SECONDS
             if is_due and given.worker not in self._handing.values():
                 asked.setdefault((given.worker, is_late), {})[part] = given.number
         for (worker, is_late), parts in asked.items():
-            with suppress(RayError):
+            with suppress(RayError, KeyError):
                 call = self._workers[worker].hand_over.remote(parts, is_late)
                 self._handing[call] = worker
-
-    def _watch(self) -> bool:
-        """Have others do the work of a worker that has died: Ray ends the call that it is in."""
-        for number, worker in enumerate(list(self._workers)):
-            process = self.served.living(number)
-            if process is not None and process not in self._lives.values():
-                with suppress(RayError):
-                    self._lives[worker.live.remote()] = process
-                    self._numbers[process] = number
-        if not self._lives:
-            return True
-        ended, _ = ray.wait([*self._lives], num_returns=len(self._lives), timeout=0)
-        for call in ended:
-            process = self._lives.pop(call)
-            self.served.suspect(self._numbers.pop(process), process)
-        return True
 
 
 class _Answering(Job[Any]):
@@ -368,7 +370,7 @@ class _Worker:
         base = pool.local_directory or default_local_directory()
         # One folder of all pools, so that whoever starts removes what any killed worker left.
         self._local = OwnedDirectory(f"{base}/owners")
-        process = WorkerProcess(uuid.uuid4().hex, ray.get_runtime_context().get_node_id())
+        process = this_process(uuid.uuid4().hex)
         self._pool = Pool(pool)
         self._threads = ThreadPoolExecutor(_COMPACTIONS, "pkray-compaction")
         self._host = PartHost(number, process, self._pool.keeper, self._make, lambda: os._exit(1))
@@ -390,6 +392,9 @@ class _Worker:
     ) -> Any:
         """Call a method of a part: see `PartHost.call`."""
         loop = asyncio.get_running_loop()
+        if ticket is not None and not self._host.has(part, number):
+            # The calls before this one may have gone to another process: none waits for them.
+            await self._job(self._host.find, part, number)
         job = _Answering(loop, self._run, part, number, method, args, kwargs)
         calls = self._calls.setdefault(part, _PartCalls())
         calls.under_way += 1
@@ -415,19 +420,33 @@ class _Worker:
         await asyncio.Event().wait()
 
     @ray.method(concurrency_group="watch")
+    async def end_of(self, process: WorkerProcess) -> bool:
+        """Wait until another process of this node is gone: see `deaths.end_of`."""
+        return await end_of(process)
+
+    @ray.method(concurrency_group="watch")
     async def hand_over(self, parts: Mapping[Part, int], at_once: bool) -> list[Part]:
         """Let other workers have parts: see `PartHost.hand_over`."""
-        job = _Answering(asyncio.get_running_loop(), self._host.hand_over, parts, at_once)
-        job.start()
-        answer: list[Part] = await job.awaited()
+        answer: list[Part] = await self._job(self._host.hand_over, parts, at_once)
         return answer
 
     @ray.method(concurrency_group="watch")
     async def drop(self, part: Part, number: int) -> None:
         """Close a part, and return when it is."""
-        job = _Answering(asyncio.get_running_loop(), self._host.drop, part, number)
+        await self._job(self._host.drop, part, number)
+
+    @ray.method(concurrency_group="watch")
+    async def renew(self) -> None:
+        """Renew the lease now, as there is work for this worker."""
+        with suppress(ServiceUnavailableError):  # it is done again in a second
+            await self._job(self._host.beat)
+
+    @staticmethod
+    async def _job(work: Callable[..., Any], *args: Any) -> Any:
+        """Do what waits for others on a thread."""
+        job = _Answering(asyncio.get_running_loop(), work, *args)
         job.start()
-        await job.awaited()
+        return await job.awaited()
 
     def _run(
         self,

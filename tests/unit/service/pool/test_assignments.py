@@ -282,3 +282,27 @@ def test_a_part_that_was_handed_over_has_no_worker_while_none_lives(two_nodes):
     workers.keeper.dropped(hosted().part(0), given.number)
     with pytest.raises(ServiceUnavailableError):
         workers.keeper.locate(hosted(), 0)
+
+
+def test_the_parts_of_a_worker_that_is_dead_for_certain_are_given_away_at_once(workers):
+    first = workers.locate(0)
+    process = workers.processes[first.worker]
+    workers.keeper.suspect(first.worker, process, is_dead=True)
+    second = workers.locate(0)
+    assert second.worker != first.worker
+    assert second.number > first.number
+    assert first.worker not in workers.keeper.watched()
+
+
+def test_a_lease_that_a_dead_worker_asked_for_is_not_given(workers):
+    first = workers.locate(0)
+    process = workers.processes[first.worker]
+    workers.keeper.suspect(first.worker, process, is_dead=True)
+    assert workers.keeper.renew(first.worker, process, {}).is_replaced
+    assert workers.locate(0).worker != first.worker
+
+
+def test_the_parts_of_a_worker_that_only_seems_dead_stay_while_its_lease_lasts(workers):
+    first = workers.locate(0)
+    workers.keeper.suspect(first.worker, workers.processes[first.worker])
+    assert workers.locate(0) == first

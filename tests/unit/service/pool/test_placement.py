@@ -57,12 +57,15 @@ def test_moves_end_wherever_parts_were(seed):
     given = {
         Part(f"t{table}", index): chance.randint(0, 7) for table in range(6) for index in range(4)
     }
+    names = [f"q{number}{share}" for number in range(5) for share in ("", "/1")]
+    works = frozenset(Part(name, 0) for name in names)
+    given |= {work: chance.randint(0, 7) for work in sorted(works)}
     for _ in range(len(given) * 4):
-        placement = Placement(nodes, given)
+        placement = Placement(nodes, given, works)
         if not list(placement.misplaced(3)):
             break
         given = placement.given
-    assert list(Placement(nodes, given).misplaced(3)) == []
+    assert list(Placement(nodes, given, works).misplaced(3)) == []
     assert set(given.values()) <= set(nodes)
 
 
