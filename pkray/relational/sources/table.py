@@ -220,7 +220,7 @@ def read_options(given: Mapping[str, str]) -> dict[str, str]:
         OptionError: another option, or a value that it does not take.
     """
     known = {option.key for option in options_of(ReadingOptions)}
-    result = {}
+    result: dict[str, str] = {}
     for key, value in given.items():
         if key == _STARTUP:
             if value not in _STARTUPS:

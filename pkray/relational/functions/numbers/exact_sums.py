@@ -119,7 +119,8 @@ class ExactSums:
         rest, over = self.decimals(count, kind)
         if not over.any():
             return rest, np.zeros(count, np.int64)
-        limbs = [0 if limb is None else limb.to(count)[:count] for limb in self._limbs]
+        none = np.zeros(count, np.int64)
+        limbs = [none if limb is None else limb.to(count)[:count] for limb in self._limbs]
         near = sum(limb * 2.0 ** (32 * place) for place, limb in enumerate(limbs)) / float(_TOP)
         times = np.where(over, np.where(near < 0, -1, 1) * np.maximum(np.rint(np.abs(near)), 1), 0)
         beside = times.astype(np.int64)

@@ -50,16 +50,19 @@ class Generators:
         return [Visible(shown, column, qualifier) for shown, column in names]
 
     def range(self, tree: exp.Expr, bind: Bind) -> tuple[Node, list[Visible]]:
-        """Bind ``range([start,] end [, step])``: whole numbers, without the end."""
+        """Bind ``range([start,] end [, step [, partitions]])``: whole numbers, without the end.
+
+        Into how many partitions Spark puts them changes no row.
+        """
         call = unwrapped(tree.this)
         numbers = [bind(each) for each in call.expressions]
         values = [
             each.value for each in numbers if isinstance(each, Literal) and type(each.value) is int
         ]
-        if not 1 <= len(values) <= 3 or len(values) < len(numbers):
+        if not 1 <= len(values) <= 4 or len(values) < len(numbers):
             raise QueryError(
-                "range takes whole numbers: range(end), range(start, end) or "
-                "range(start, end, step)",
+                "range takes whole numbers: range(end), range(start, end), "
+                "range(start, end, step) or range(start, end, step, partitions)",
                 **position(tree),
             )
         start, end, step = ([0, *values, 1] if len(values) == 1 else [*values, 1])[:3]
