@@ -236,6 +236,17 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Write("d.a", ((1, 1, 8, 1),)),
         ],
     ),
+    "a stop that slept before it noted its wish stops what runs when it wakes": (
+        Setting(Plan("filter"), producers=("none", "lookup"), shown="none"),
+        [
+            Begin("main", Plan("filter")),
+            Faulted(Stop("main"), Fault("sleep", 1, "/wanted-")),
+            Resume("main"),
+            Wake(),
+            Resume("main"),
+            Write("d.a", ((1, 0, 1, 0),)),
+        ],
+    ),
     "verify of a query that has read nothing finds nothing missing": (
         Setting(Plan("filter"), layout="moving", producers=("full-compaction", "lookup")),
         [

@@ -616,7 +616,7 @@ class Wake(Step):
         fixed = {name for job in over if job is not sleeper.called for name in job.tables} - theirs
         before = {name: _newest(life, name) for name in fixed}
         failed = [job for job in over if _has_failure(life, job)]
-        told = len(life.told)
+        told, done = len(life.told), len(machine.mutations)
         opening = {each.name for each in machine.workers if each.is_running and each._run is None}
         machine.wake()
         if pending is not None:
@@ -637,8 +637,10 @@ class Wake(Step):
         called = sleeper.called
         if called is not None and sleeper.what.startswith("drop") and _is_dropped(life, called):
             called.machine, called.state, called.older = None, "dropped", None
-        if called is not None and sleeper.what.startswith("stop") and _had_not_looked(machine):
-            called.state = "stopped"  # whatever runs when it looks
+        if called is not None and sleeper.what.startswith("stop") and called.is_running:
+            wish = _file_of(life, called, f"wanted-{_incarnation(life, called)}.json")
+            if any(each.path == wish for each in machine.mutations[done:]):
+                called.state = "stopped"  # nothing tells it from one that is called now
         for job in jobs:
             starts = called is job or job.query in opening
             self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
@@ -664,9 +666,8 @@ class Wake(Step):
                 raise Wrong(f"a process that woke ended {job.query}: {machine.met}")
 
 
-def _had_not_looked(machine: Machine) -> bool:
-    """Whether a machine slept before it saw what the query is that it was called for."""
-    return machine.met.startswith("list ") and machine.met.endswith("/definitions")
+def _incarnation(life: Life, job: Job) -> str:
+    return str(definition_of(life.world, job.query)["incarnation"])
 
 
 def _is_dropped(life: Life, job: Job) -> bool:
