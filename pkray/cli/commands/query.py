@@ -201,10 +201,9 @@ def watch(query: Any, *, stops: bool = True) -> None:
 
 
 def _drawn(name: str, status: dict[str, Any]) -> Table:
-    behind = status.get("lag", {})
     marks = status.get("watermarks", {})
     places = "\n".join(
-        _place(source, at, behind, marks.get(source)) for source, at in status["sources"].items()
+        _place(source, at, status, marks.get(source)) for source, at in status["sources"].items()
     )
     several = f", {status['workers']} workers" if status.get("workers", 1) > 1 else ""
     late = f", {status['late']:,} rows came late" if status.get("late") else ""
@@ -232,13 +231,17 @@ def _drawn(name: str, status: dict[str, Any]) -> Table:
     return drawn
 
 
-def _place(source: str, at: int, behind: dict[str, Any], watermark: int | None) -> str:
-    """Say how far a source is read, its event time, and how far behind that is."""
+def _place(source: str, at: int, status: dict[str, Any], watermark: int | None) -> str:
+    """Say how far a source is read, its event time, how far behind that is, and what is to be
+    compacted before it is read on."""
     place = f"{source} at {at}"
     if watermark is not None:
         reached = _EPOCH + datetime.timedelta(milliseconds=watermark)
         place += f", event time {reached.isoformat(' ', 'milliseconds')}"
-    lag = behind.get(source)
-    if not lag or not lag["snapshots"]:
-        return place
-    return f"{place}, {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"
+    lag = status.get("lag", {}).get(source)
+    if lag and lag["snapshots"]:
+        place += f", {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"
+    untold = status.get("untold", {}).get(source)
+    if untold:
+        place += f", up to {untold['snapshot']} when it is compacted{' fully' * untold['full']}"
+    return place

@@ -42,6 +42,7 @@ class CommitPreparation:
         self._lock = lock
         self._attempt_id = ""
         self._replacements = schema.replacements
+        self._rollbacks = committed.rollbacks
         self._interrupted = compaction.interrupted(committed.buckets)
 
     def note_interrupted(self, buckets: Iterable[BucketId] = ()) -> None:
@@ -76,6 +77,7 @@ class CommitPreparation:
                 self._compaction.compactions.release(self._committed.levels)
                 self._attempt_id = wanted.attempt_id
             self._compaction.settle(begin=False)
+            self._note_rollback()
         session.requeue(wanted.attempt_id)
         session.renew()
         session.rebase(self._committed.levels)
@@ -97,6 +99,13 @@ class CommitPreparation:
         if self._replacements != self._schema.replacements:
             self._compaction.compactions.discard(self._compaction.compactions.buckets())
             self._replacements = self._schema.replacements
+
+    def _note_rollback(self) -> None:
+        """See which buckets a rollback left to be compacted: it may go back to a snapshot whose
+        compaction was the next one."""
+        if self._rollbacks != self._committed.rollbacks:
+            self._rollbacks = self._committed.rollbacks
+            self.note_interrupted(self._committed.buckets)
 
     def _check_routing(self, session: OwnerSession) -> None:
         """Rows that fitted their partitions' buckets when they were written may do so no more."""

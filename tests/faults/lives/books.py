@@ -121,8 +121,8 @@ class Source:
     Attributes:
         rows: by their keys.
         history: of the table that is there now; another one once it is made anew or rolled back.
-        lacks_told: whether it went back to between rows and what was told of them: that comes when
-            their bucket is next compacted.
+        lacks_told: whether it went back to between rows and what was told of them: that comes with
+            the next commit.
     """
 
     name: str
@@ -171,6 +171,7 @@ class Source:
             names = ("p", "k") if self.layout != "plain" else ("k",)
             self._writer.delete([{name: row["kgvp".index(name)] for name in names} for row in gone])
         self._writer.commit()
+        self.lacks_told = False
         self._record()
 
     def overwrite(self, partition: int | None, rows: Sequence[Row]) -> None:

@@ -136,7 +136,7 @@ def test_the_status_says_what_each_operator_did_and_holds(said):
     assert found["state_file_bytes"][name] > 0
 
 
-def test_the_status_is_drawn_with_how_far_the_query_is_behind(call):
+def test_the_status_is_drawn_with_how_far_the_query_is_behind_and_what_it_waits_for(call):
     status = {
         "state": "running",
         "epoch": 3,
@@ -146,6 +146,7 @@ def test_the_status_is_drawn_with_how_far_the_query_is_behind(call):
             "default.t": {"snapshots": 2, "seconds": 1.26},
             "default.u": {"snapshots": 0, "seconds": 0.0},
         },
+        "untold": {"default.u": {"snapshot": 3, "full": True}},
         "watermarks": {"default.t": 1_700_000_000_000},
         "late": 1234,
         "nodes": [],
@@ -154,7 +155,7 @@ def test_the_status_is_drawn_with_how_far_the_query_is_behind(call):
     assert drawn.title == "default.r: running, epoch 3, 1,234 rows came late"
     assert drawn.caption == (
         "default.t at 7, event time 2023-11-14 22:13:20.000, 2 snapshots and 1.3 s behind\n"
-        "default.u at 2"
+        "default.u at 2, up to 3 when it is compacted fully"
     )
     code, shown, _ = call("status", "default.r", "--live")
     assert code == 0

@@ -87,6 +87,14 @@ def rows_of(rows: Any) -> Rows:
     return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
+def until(reached: Callable[[], Any]) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + 120
+    while not reached():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Iterator[Callable[..., Shop]]:
     made: list[Shop] = []
@@ -609,8 +617,7 @@ def test_savepoints_of_a_dropped_query_are_not_those_of_the_next(shop):
 def test_an_empty_source_is_held_from_before_it_is_read(make):
     shop = make(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     query = shop.begin()
-    while query.status()["epoch"] < 0:
-        time.sleep(0.02)
+    until(lambda: query.status()["epoch"] >= 0)
     query.stop()
     for number in range(1, 6):
         shop.put({number: number})
@@ -659,6 +666,42 @@ def test_a_source_that_is_another_is_an_error_each_time(shop, change, runs):
     assert shop.content() == before
     shop.catalog.load_table("default.t")
     shop.check(shop.begin(replace=True))
+
+
+def _left_untold(make: Callable[..., Shop], producer: str = "lookup") -> tuple[Shop, int]:
+    """Go back between rows in two buckets and the compaction that tells of them."""
+    shop = make(**{"bucket": "2", "changelog-producer": producer})
+    shop.put({1: 1})
+    shop.source.compact()
+    both = {number: number for number in range(2, 12)}
+    told = shop.put(both)
+    untold = shop.source.at(snapshot_id=told - (producer == "lookup")).snapshot
+    assert untold is not None
+    assert untold.commit_kind == "APPEND"
+    shop.source.rollback_to(untold.id, force=True)
+    return shop, untold.id
+
+
+def test_the_next_commit_tells_of_what_a_rollback_left_untold_in_other_buckets(make):
+    shop, untold = _left_untold(make)
+    query = shop.begin(PLAIN)
+    with pytest.raises(errors.ServiceUnavailableError):
+        query.wait({"default.t": untold}, timeout=0.1)
+    shop.put({1: 5})
+    shop.check(query, PLAIN)
+
+
+@pytest.mark.parametrize("producer", ["lookup", "full-compaction"])
+def test_a_query_says_what_is_to_be_compacted_before_it_goes_on(make, producer):
+    shop, untold = _left_untold(make, producer)
+    query, full = shop.begin(PLAIN), producer == "full-compaction"
+    until(lambda: query.status().get("untold"))
+    assert query.status()["untold"] == {"default.t": {"snapshot": untold, "full": full}}
+    with pytest.raises(errors.ServiceUnavailableError, match=rf"compact\(full={full}\)$"):
+        query.wait({"default.t": untold}, timeout=0.1)
+    shop.source.compact(full=full)
+    shop.check(query, PLAIN)
+    assert query.status()["untold"] == {}
 
 
 def test_a_column_that_was_dropped_and_added_again_is_another(shop):

@@ -102,6 +102,10 @@ class Feed(ABC):
         """Say how far a position is behind: in epochs or snapshots, and in seconds."""
         return max(self.newest() - max(position, 0), 0), 0.0
 
+    def untold(self) -> dict[str, Any] | None:
+        """Say what is still to be compacted before it can be read; None: nothing."""
+        return None
+
     def hold(self, reader: str, position: int) -> None:
         """Keep what comes after a position, and the rows as of it, for a reader.
 
@@ -380,6 +384,13 @@ class TableFeed(Feed):
 
     def _told_of(self, latest: Snapshot | None) -> int:
         return 0 if latest is None else self._told.newest(latest)
+
+    def untold(self) -> dict[str, Any] | None:
+        """Name the newest snapshot that was seen, where rows of it are still to be told of."""
+        latest = self._latest
+        if latest is None or self._told_of(latest) >= latest.id:
+            return None
+        return {"snapshot": latest.id, "full": self._told.by_full_compactions}
 
     def beginning(self) -> Beginning:
         return beginning(self.source, self._told)
@@ -757,6 +768,12 @@ class Feeds:
             snapshots, seconds = feed.lag(positions.get(name, NOTHING))
             found[name] = {"snapshots": snapshots, "seconds": round(seconds, 3)}
         return found
+
+    def untold(self) -> dict[str, dict[str, Any]]:
+        """Say of the sources that are to be compacted before they can be read on: ``snapshot``, the
+        newest one, and ``full``, whether compactions have to be full ones."""
+        found = {name: feed.untold() for name, feed in self.feeds.items()}
+        return {name: untold for name, untold in found.items() if untold is not None}
 
     @property
     def is_finished(self) -> bool:

@@ -26,6 +26,11 @@ class ToldSnapshots:
         self._newest = 0
         self._checked = 0
 
+    @property
+    def by_full_compactions(self) -> bool:
+        """Whether only full compactions tell of rows."""
+        return self._level > 1
+
     def newest(self, latest: Snapshot) -> int:
         """Find it; 0 before the first, -1 where those that would tell have expired.
 

@@ -82,7 +82,11 @@ class Query:
             ``state`` (running, stopped, failed, ended), ``incarnation`` (tells this beginning of
             the query from all others of its name), ``failure``, of a failed one also
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
-            (the position up to which each is in the result), ``nodes``; of a query that reads
+            (the position up to which each is in the result), ``lag`` (how far each is ahead of
+            that, in ``snapshots`` and ``seconds``), ``untold`` (sources whose newest ``snapshot``
+            has rows that their changelog tells of once they are compacted, ``full`` or not:
+            until then they are not read on; ``Table.compact`` does it), ``nodes``; of a query that
+            reads
             streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
             or ``waiting`` for the program that feeds it to be started again; while Spark computes
             the first epoch ``backfill``, the same of it and how many ``tasks`` are done; from an

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pkray import errors
@@ -117,7 +117,7 @@ class Watched:
             self._check_goes_on(status)
             raise errors.ServiceUnavailableError(
                 f"query {self.name} has not reached {dict(snapshots)} within {timeout} s: it is "
-                f"at {status['sources']}"
+                f"at {status['sources']}{_waits_for(status, snapshots)}"
             )
         for name in unread(status):
             raise errors.OptionError(
@@ -193,3 +193,13 @@ class Watched:
                 query=self.name,
                 node=node,
             )
+
+
+def _waits_for(status: Mapping[str, Any], names: Collection[str]) -> str:
+    """Say which of the sources are to be compacted before they can be read on."""
+    return "".join(
+        f"; snapshot {untold['snapshot']} of {name} has rows that its changelog tells of once they "
+        f"are compacted: catalog.load_table({name!r}).compact(full={untold['full']})"
+        for name, untold in status.get("untold", {}).items()
+        if name in names
+    )

@@ -85,6 +85,7 @@ class QueryWorker:
         self._tries = 0
         self._reached = -1
         self._lag: tuple[dict[str, Any], dict[str, int]] = ({}, {})  # and the positions it was of
+        self._untold: dict[str, dict[str, Any]] = {}
         self._stopping = threading.Event()
         self._keeping = threading.Event()
         self._moved = threading.Condition()
@@ -96,8 +97,9 @@ class QueryWorker:
 
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
-        state = {"state": self._state, "process": os.getpid(), "lag": self._lag_now()}
-        return {**state, **failure_status(self._failure), **self._status}
+        state = {"state": self._state, "process": os.getpid()}
+        behind = {"lag": self._lag_now(), "untold": self._untold_now()}
+        return {**state, **behind, **failure_status(self._failure), **self._status}
 
     def _lag_now(self) -> dict[str, Any]:
         """Take what was read since off the lag that was last seen."""
@@ -109,10 +111,16 @@ class QueryWorker:
             left[name] = {"snapshots": behind, "seconds": found["seconds"] if behind else 0.0}
         return left
 
+    def _untold_now(self) -> dict[str, dict[str, Any]]:
+        """Leave out what was read since it was seen."""
+        positions, seen = self._status["sources"], self._untold
+        return {n: each for n, each in seen.items() if positions.get(n, 0) < each["snapshot"]}
+
     def _measure(self, run: Run) -> None:
         """See how far it is behind its sources."""
         seen = dict(run.positions)
         self._lag = run.feeds.lag(seen), seen
+        self._untold = run.feeds.untold()
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""

@@ -30,6 +30,10 @@ class OneEpoch:
         def lag(positions: dict[str, int]) -> dict[str, Any]:
             return {}
 
+        @staticmethod
+        def untold() -> dict[str, Any]:
+            return {}
+
     def step(self) -> bool:
         first, self.is_ended = not self.is_ended, True
         return first
@@ -124,7 +128,7 @@ def test_a_service_that_is_away_as_it_stops_is_no_failure():
 class Behind(OneEpoch):
     """A run that reads all that it is behind by in one epoch, and waits then."""
 
-    class feeds:  # noqa: N801 - stands for an attribute
+    class feeds(OneEpoch.feeds):  # noqa: N801 - stands for an attribute
         @staticmethod
         def lag(positions: dict[str, int]) -> dict[str, Any]:
             return {"t": {"snapshots": 7 - positions["t"], "seconds": 3.0}}
