@@ -16,6 +16,7 @@ The packages, from the top down; each imports those below it and never one above
     cli                    the command line
     spark                  ingest from Spark, data sources, sessions
     api                    what a user holds: catalog, tables, relations, queries
+    backup                 copies of a warehouse: made, proved, restored
     relational             queries over tables: expressions, SQL, plans, the local engine
     table                  tables without queries: reads, lookups, writers, maintenance
     system                 system tables as Arrow

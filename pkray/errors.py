@@ -45,6 +45,10 @@
     ├── SharedResultError               others have written to the table that is to be a result
     ├── UpgradeError
     │   └── UpgradeRefusedError
+    ├── BackupError                     a backup that cannot be made, proved or restored
+    │   ├── BackupExistsError
+    │   ├── BackupNotFoundError
+    │   └── BackupInUseError            another process changes the store of backups
     ├── EvaluationError                 a row that a query cannot compute: overflow, a bad cast
     ├── QueryCancelledError             a bounded run that its Cancellation ended
     ├── UnsupportedError
@@ -274,6 +278,22 @@ class UpgradeError(PkrayError):
 
 class UpgradeRefusedError(UpgradeError):
     """A plan cannot take over a query; ``field`` says which part of it differs."""
+
+
+class BackupError(PkrayError):
+    """A backup cannot be made, proved or restored as asked."""
+
+
+class BackupExistsError(BackupError):
+    """There is a backup of this name."""
+
+
+class BackupNotFoundError(BackupError):
+    """There is no backup of this name."""
+
+
+class BackupInUseError(BackupError):
+    """Another process changes the store of backups."""
 
 
 class EvaluationError(PkrayError):

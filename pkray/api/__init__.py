@@ -16,5 +16,6 @@ Each is a class over one of a lower layer, which does the work and knows nothing
 - **statement** (``statement``): reads a statement of SQL and does it, or holds an INSERT.
 - **plan** (``plan``): a query as JSON, run or compared with another one.
 - **service** (``service``): the processes on Ray, started, watched, moved and stopped.
+- **backups** (``backups``): copies of the warehouse, made, proved and restored.
 - **query** (``query``): a continuous query that is watched, stopped, proved and upgraded.
 """

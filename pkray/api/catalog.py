@@ -165,6 +165,19 @@ class Catalog(catalog.Catalog):
         """
         return Service(self)
 
+    def backups(self, store: Warehouse, **storage_options: Any) -> Any:
+        """Open a store of backups of this warehouse.
+
+        Args:
+            store: a folder, or an object store's URL; it is made with the first backup.
+            storage_options: what opens an object store, as of `connect`; those of the warehouse
+                where none are given.
+
+        Raises:
+            StorageError: it is no such folder or URL.
+        """
+        return relational.Backups(self, os.fspath(store), storage_options or self.storage_options)
+
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""
         close_lasting(self.runtime)

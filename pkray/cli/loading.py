@@ -104,6 +104,7 @@ ENTRIES = (
         "consumers", "maintenance", "Readers of the changes that keep their place.", "consumers_app"
     ),
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
+    Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),
 )
 

@@ -148,6 +148,23 @@ def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int],
 
 
 @contextmanager
+def copying(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Show a bar on the terminal; call what it yields with the bytes done and how many are
+    known of."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+@contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Show a count on the terminal of what has been done, where nobody knows how much there is."""
     columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f}"))

@@ -27,6 +27,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pkray.api.backups import Backups as Backups
     from pkray.api.inputs import Changelog, changelog, from_arrow, query
     from pkray.api.plan import Plan
     from pkray.api.plan import load_plan as load_plan
@@ -89,6 +90,7 @@ __all__ = [
 ]
 
 _MEMBERS = {
+    "pkray.api.backups": ("Backups",),
     "pkray.api.inputs": ("Changelog", "changelog", "from_arrow", "query"),
     "pkray.api.plan": ("Plan", "load_plan", "run_plan_statement"),
     "pkray.api.query": ("held",),

@@ -543,7 +543,12 @@ class StoredLog(QueryLog):
     def missing_files(self, found: Checkpoint) -> list[str]:
         """List the files of states that a checkpoint names and that are not there."""
         there = {each.path for each in self._store.list("state/", hidden=True)}
-        return sorted(_paths([found]) - there)
+        return sorted(self.files_of(found) - there)
+
+    @staticmethod
+    def files_of(found: Checkpoint) -> set[str]:
+        """List the files of states that a checkpoint names."""
+        return _paths([found])
 
     def savepoints(self) -> dict[str, Checkpoint]:
         """List the checkpoints that have names."""

@@ -60,6 +60,8 @@ class Watched:
         """Say what it does; as of `Query.status`."""
         status, current = self.progress(), self.current
         status = {**status, "incarnation": current.definition.incarnation}
+        if current.definition.copy_of:
+            status["copy_of"] = current.definition.copy_of
         if upgrade := described(current.site):
             status["upgrade"] = upgrade
         if current.definition.streams:

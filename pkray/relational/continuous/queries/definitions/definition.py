@@ -47,6 +47,7 @@ class Definition(msgspec.Struct, frozen=True):
             began it that put them beside the definition.
         dropped: whether it is no more, and what is left of it is being deleted.
         number: that it is stored under; -1: by a version that did not number them.
+        copy_of: where it is a restored copy, the warehouse and the incarnation that were copied.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Definition(msgspec.Struct, frozen=True):
     apart: bool = False
     dropped: bool = False
     number: int = -1
+    copy_of: str = ""
 
     @property
     def commits(self) -> Commits:
