@@ -21,8 +21,8 @@ from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
 from pkray.relational.continuous.queries.incarnations.savepoints import sent_back
 from pkray.relational.continuous.queries.query import find_query
+from pkray.storage import side_by_side
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead
 from pkray.table.databases import Databases
 from pkray.table.table_name import TableName
 from pkray.table.views import Views
@@ -185,8 +185,8 @@ class Restoration:
             raise CorruptFileError(
                 f"the backup of table {unit.name} has no schema", table=unit.name
             )
-        for path in small.keys() - set(schemas):
-            folder.write(path, small[path])
+        others = small.keys() - set(schemas)
+        side_by_side.each(folder, lambda path: folder.write(path, small[path]), others)
         SnapshotStore(folder).write_hints()
         for path in schemas[:-1]:
             folder.write(path, small[path])
@@ -216,7 +216,7 @@ class Restoration:
             self._progress(self._done, self._total)
 
         remote = source if source.local_path("") is None else target
-        for _ in ahead(remote, bring, files.shared.items()):
+        for _ in side_by_side.ahead(remote, bring, files.shared.items()):
             pass
 
     def _restore_query(

@@ -10,8 +10,9 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pkray.errors import CorruptFileError, StorageError
+from pkray.errors import CorruptFileError, MissingFileError
 from pkray.storage.object_store import ObjectStore, below
+from pkray.storage.side_by_side import ahead
 
 TABLE = "table"
 QUERY = "query"
@@ -164,12 +165,12 @@ def read_list(store: ObjectStore, path: str, digest: str) -> UnitFiles:
 
 
 def read_small(store: ObjectStore, paths: Iterable[str]) -> dict[str, bytes]:
-    """Read small files that are there; those that went meanwhile are left out."""
-    found = {}
-    for path in paths:
+    """Read small files that are there, side by side; those that went meanwhile are left out."""
+
+    def read(path: str) -> tuple[str, bytes | None]:
         try:
-            found[path] = store.read(path)
-        except StorageError:
-            if store.exists(path):
-                raise
-    return found
+            return path, store.read(path)
+        except MissingFileError:
+            return path, None
+
+    return {path: data for path, data in ahead(store, read, paths) if data is not None}
