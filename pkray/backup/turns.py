@@ -53,10 +53,7 @@ class Turn:
     """
 
     def __init__(
-        self,
-        store: ObjectStore,
-        doing: str,
-        clock: Callable[[], int] = now_millis,
+        self, store: ObjectStore, doing: str, clock: Callable[[], int] = now_millis
     ) -> None:
         self._store = store
         self._clock = clock

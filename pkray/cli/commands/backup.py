@@ -12,9 +12,7 @@ from pkray.cli.arguments import Json
 from pkray.cli.warehouse import on_service, on_warehouse
 
 backup_app = typer.Typer(
-    name="backup",
-    help="Copies of the warehouse, in a store of their own.",
-    no_args_is_help=True,
+    name="backup", help="Copies of the warehouse, in a store of their own.", no_args_is_help=True
 )
 
 Store = Annotated[
@@ -111,11 +109,7 @@ def restore(
 @backup_app.command("delete")
 @on_warehouse
 def delete(
-    catalog: Catalog,
-    store: Store,
-    name: Name,
-    store_option: Options = None,
-    as_json: Json = False,
+    catalog: Catalog, store: Store, name: Name, store_option: Options = None, as_json: Json = False
 ) -> None:
     """Delete a backup, and the files that no other one has."""
     with output.waiting("deleting"):
