@@ -18,7 +18,8 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import read_identity
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log.log import Checkpoint
-from pkray.relational.continuous.queries.definitions.query_store import Definition, QueryStore
+from pkray.relational.continuous.queries.definitions.definition import Definition
+from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.savepoints import sent_back
 from pkray.relational.continuous.queries.query import find_query
 from pkray.storage import side_by_side
