@@ -49,6 +49,15 @@ def is_untyped_null(expression: Expression) -> bool:
     )
 
 
+def _is_without_elements(expression: Expression) -> bool:
+    """Whether it is ``array()`` or ``map()``, whose elements take the type of those beside it."""
+    return (
+        isinstance(expression, Call)
+        and expression.function in ("array", "map")
+        and not expression.arguments
+    )
+
+
 def is_null_literal(expression: Expression) -> bool:
     """Whether it is NULL, of whatever type."""
     return isinstance(expression, Literal) and expression.value is None
@@ -169,11 +178,13 @@ def common_type(
         QueryError: there is none.
     """
     found: DataType | None = None
-    for each in expressions:
+    for each in sorted(expressions, key=_is_without_elements):
         if is_untyped_null(each):
             continue
         if found is None:
             found = each.type
+            continue
+        if _is_without_elements(each) and each.type.root == found.root:
             continue
         merged = wider(found, each.type, dialect)
         if merged is None:

@@ -197,6 +197,10 @@ def is_function(name: str, dialect: Dialect) -> bool:
     return known is not None and dialect in known.dialects
 
 
+ROW_MAKERS = {"explode", "posexplode", "inline", "stack", "json_tuple"}
+"""What stands in FROM and in SELECT, but in no expression; ``_outer`` may follow."""
+
+
 def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Type a call as it was written.
 
@@ -205,6 +209,12 @@ def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> E
         UnsupportedError: Spark has it; with the reason why there is none here.
     """
     if not is_function(name, dialect):
+        if name.lower().removesuffix("_outer") in ROW_MAKERS:
+            raise QueryError(
+                f"{name} makes rows: write it by itself in SELECT, or LATERAL VIEW {name}(…) AS "
+                "column, and compute with the column",
+                function=name,
+            )
         why = absent.reason(name)
         if why is not None:
             raise UnsupportedError(f"there is no function {name!r}: {why}", function=name)

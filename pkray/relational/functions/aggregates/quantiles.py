@@ -15,7 +15,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     compute,
     define_aggregate,
 )
-from pkray.relational.functions.aggregates.arguments import check_ordered, number
+from pkray.relational.functions.aggregates.arguments import check_ordered, number, whole_number
 from pkray.relational.functions.aggregates.rows import Chosen, first_rows, nothing, winner
 from pkray.relational.functions.coercion import DOUBLE, NUMBERS, cast_to
 from pkray.relational.functions.evaluation.compiled import fold
@@ -60,6 +60,8 @@ def _percentile(call: Written) -> Resolved:
     else:
         check_count(call.name, call.arguments, 2, 3 if "approx" in call.name else 2)
         value, said = call.arguments[:2]
+        for accuracy in call.arguments[2:]:
+            whole_number(call.name, accuracy, "the accuracy", 1)
     shares = _shares(call.name, said)
 
     def kind(one: DataType) -> DataType:

@@ -241,7 +241,8 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     name = "str_to_map"
     signatures.check_count(name, arguments, 1, 3)
     value = signatures.text.taken(name, arguments, 0, dialect)
-    between = [signatures.text_literal(each) for each in (",", ":")]
+    inside = ":" if dialect is Dialect.SPARK else "="
+    between = [signatures.text_literal(each) for each in (",", inside)]
     for place, each in enumerate(arguments[1:]):
         if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the separators of {name} must be constant text", function=name)
@@ -293,7 +294,7 @@ NESTED.add(
 NESTED.add(
     "str_to_map",
     "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
-    "Read pairs such as 'a:1,b:2'.",
+    "Read pairs such as 'a:1,b:2'; 'a=1,b=2' in the flink dialect.",
     _str_to_map,
     _str_to_map_kernel,
     lambda arguments: map_type(STRING, STRING, arguments[0].type.nullable),

@@ -212,3 +212,8 @@ def test_an_array_of_percentages_is_constant_and_within_0_to_1() -> None:
                            ("array(0.5, NULL)", "from 0 to 1")):  # fmt: skip
         with pytest.raises(QueryError, match=message):
             query(f"SELECT percentile(x, {array}) AS v FROM r", r=rows).to_arrow()
+
+
+def test_the_accuracy_of_a_percentile_is_checked() -> None:
+    with pytest.raises(QueryError, match="accuracy of percentile_approx must be a whole number"):
+        query("SELECT percentile_approx(x, 0.5, 0) FROM VALUES (1) t(x)")

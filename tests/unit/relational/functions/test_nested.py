@@ -414,3 +414,23 @@ def test_keys_that_a_cast_does_not_take_fail_it_or_make_the_map_null() -> None:
     assert found["v"].to_pylist() == [None, [(7, 2)], None, None]
     with pytest.raises(EvaluationError, match="cannot be cast to MAP"):
         query(f"SELECT CAST(m AS MAP<INT, INT>) AS v FROM {rows}").to_arrow()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("coalesce(array(), array(1))", "ARRAY<INT NOT NULL> NOT NULL"),
+        ("if(true, array(), array(1.5))", "ARRAY<DECIMAL(2, 1) NOT NULL> NOT NULL"),
+        ("array(array(), array(1))", "ARRAY<ARRAY<INT NOT NULL> NOT NULL> NOT NULL"),
+        ("concat(array(date '2024-01-01'), array())", "ARRAY<DATE NOT NULL> NOT NULL"),
+        ("nvl(map(), map('a', 1))", "MAP<STRING NOT NULL, INT NOT NULL> NOT NULL"),
+    ],
+)
+def test_what_has_no_elements_takes_the_type_of_what_is_beside_it(text: str, kind: str) -> None:
+    assert str(query(f"SELECT {text} AS v").fields["v"].type) == kind
+
+
+@pytest.mark.parametrize(("dialect", "between"), [("spark", ":"), ("flink", "=")])
+def test_pairs_of_a_text_are_parted_as_the_dialect_has_it(dialect: str, between: str) -> None:
+    found = query(f"SELECT str_to_map('a{between}1,b') AS v", dialect).to_arrow()
+    assert found["v"].to_pylist() == [[("a", "1"), ("b", None)]]

@@ -117,6 +117,8 @@ REFUSED = [
     ),
     ("SELECT a.k FROM a LEFT JOIN b ON k IN (SELECT k FROM c)", 1, 34, "k is ambiguous"),
     ("SELECT * FROM range('a')", 1, None, "range takes whole numbers"),
+    ("SELECT 1 + explode(array(1)) FROM b", 1, None, "explode makes rows: write it by itself"),
+    ("SELECT sum(posexplode_outer(array(1))) FROM b", 1, None, "posexplode_outer makes rows"),
     ("SELECT * FROM b VERSION AS OF", 1, None, "AS OF lacks a version"),
     ("SELECT * FROM b VERSION AS OF array(1)", 1, 15, "a snapshot's number or a tag's name"),
     ("SELECT * FROM b TIMESTAMP AS OF array(1)", 1, 15, "takes a time, not ARRAY"),
