@@ -61,6 +61,7 @@ class Assignments:
         self._processes: dict[int, _Worker] = {}
         self._replaced: set[str] = set()
         self._tables: dict[str, HostedThing] = {}
+        self._works: dict[str, HostedWork] = {}
         self._silent: set[str] = set()
         self._given: dict[Part, Assignment] = {}
         self._free_at: dict[Part, tuple[float, int]] = {}
@@ -76,6 +77,8 @@ class Assignments:
         with self._lock:
             if self._is_closed:
                 raise ServiceUnavailableError("the pool of workers is ending: try again")
+            if isinstance(table, HostedWork):
+                self._works.setdefault(table.key, table)
             return self._tables.setdefault(table.key, table)
 
     def has(self, key: str) -> bool:
@@ -134,10 +137,11 @@ class Assignments:
             until = now + LEASE_SECONDS * _DRIFT
             self._processes[worker] = _Worker(process, until, len(gone) == 0)
             self._assign_work()
+            works = {each.part(): self._given.get(each.part()) for each in self._works.values()}
             due = {
                 part: given.number
-                for part, given in self._given.items()
-                if given.worker == worker and self._is_work(part) and part not in held
+                for part, given in works.items()
+                if given is not None and given.worker == worker and part not in held
             }
             return Renewal(gone, due=due, keeper=self._first)
 
@@ -249,6 +253,7 @@ class Assignments:
                 self._revoke(part, given)
             for each in keys:
                 del self._tables[each]
+                self._works.pop(each, None)
             return parts
 
     def dropped(self, part: Part, number: int) -> None:
@@ -302,10 +307,9 @@ class Assignments:
 
     def _assign_work(self) -> None:
         """Give all work to workers that live; what cannot be given yet is looked at again."""
-        for each in self._tables.values():
-            if isinstance(each, HostedWork):
-                with suppress(ServiceUnavailableError):
-                    self._assign(each.part(), each)
+        for each in self._works.values():
+            with suppress(ServiceUnavailableError):
+                self._assign(each.part(), each)
 
     def _assign(self, part: Part, table: HostedThing) -> Assignment:
         now, given = self._clock(), self._given.get(part)
