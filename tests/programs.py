@@ -1,7 +1,8 @@
 """The programs of the system that some tests need, each with a marker of its own.
 
 ``python -m tests.programs missing`` names the Debian packages of those that are not there,
-``python -m tests.programs markers`` says to ``pytest -m`` which tests need one.
+``python -m tests.programs markers`` says to ``pytest -m`` which tests need one, and
+``python -m tests.programs files`` in which files they are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import shutil
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -48,6 +50,14 @@ missing program is an error; ``none``: no test that needs one is run."""
 def missing() -> list[Program]:
     """List the programs that are not there."""
     return [program for program in PROGRAMS.values() if not program.is_there]
+
+
+def files() -> list[str]:
+    """List the files that have tests with one of the markers."""
+    root, marks = Path(__file__).parent, [f"mark.{marker}" for marker in PROGRAMS]
+    paths = sorted(root.rglob("test_*.py"))
+    found = [path for path in paths if any(mark in path.read_text() for mark in marks)]
+    return [str(path.relative_to(root.parent)) for path in found]
 
 
 class ProgramTests:
@@ -112,5 +122,7 @@ if __name__ == "__main__":
         print(*(program.package for program in missing()))
     elif sys.argv[1:] == ["markers"]:
         print(*PROGRAMS, sep=" or ")
+    elif sys.argv[1:] == ["files"]:
+        print(*files())
     else:
-        sys.exit("usage: python -m tests.programs missing|markers")
+        sys.exit("usage: python -m tests.programs missing|markers|files")
