@@ -198,12 +198,12 @@ class KeeperHandle:
         self._pool = pool
         self._caller = caller
 
-    def call_once(self, method: Method[..., Any], *args: Any) -> Any:
+    def call_once(self, method: Method[..., Any], *args: Any, **kwargs: Any) -> Any:
         self._caller.enter("ask", f"keeper/{method.name}", changes=True)
         keeper = self._pool.keeper
         if keeper is None:
             raise ServiceUnavailableError("the keeper does not answer: try again")
-        answer = method.of(keeper)(*args)
+        answer = method.of(keeper)(*args, **kwargs)
         self._caller.enter("hear", f"keeper/{method.name}", changes=True)
         return answer
 
