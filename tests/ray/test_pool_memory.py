@@ -10,7 +10,7 @@ from tests.ray.conftest import end_pool
 
 pytestmark = pytest.mark.ray
 
-KEYS = 200_000
+KEYS = 60_000
 LONGEST = 240.0
 WORKER_MEMORY = 64 << 20
 
@@ -38,7 +38,7 @@ def test_two_shares_in_a_pool_write_to_files_what_their_workers_have_no_memory_f
     query = small.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v").materialize("default.r")
     for begin in range(0, KEYS, KEYS // 8):
         keys = range(begin, begin + KEYS // 8)
-        rows = pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{key:0500d}" for key in keys]})
+        rows = pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{key:01500d}" for key in keys]})
         with table.open_writer() as writer:
             writer.upsert(rows)
             snapshot = writer.commit()
