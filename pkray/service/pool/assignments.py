@@ -65,6 +65,7 @@ class Assignments:
         self._silent: set[str] = set()
         self._given: dict[Part, Assignment] = {}
         self._free_at: dict[Part, tuple[float, int]] = {}
+        self._asked_for: dict[Part, int] = {}
         self._drained: frozenset[str] = frozenset()
         self._retired: set[str] = set()
         self._is_closed = False
@@ -182,18 +183,22 @@ class Assignments:
             self._silent.update(self._processes[number].process.token for number in found)
             return found
 
-    def move(self, part: Part, number: int, closes: bool = False) -> None:
-        """Take a part from the worker that has it under this number, as it does not get on there,
-        or is to be elsewhere.
-
-        Args:
-            closes: the worker does, and says when it is `dropped`: work is begun elsewhere then, or
-                when the lease has run out.
+    def ask_for(self, parts: Mapping[Part, int]) -> None:
+        """Note that a worker was asked to hand over parts, by the numbers under which it has them:
+        work that it moves is given away when it has dropped it, or when its lease has run out.
         """
+        with self._lock:
+            given = self._given
+            left = {p: n for p, n in self._asked_for.items() if p in given and given[p].number == n}
+            self._asked_for = {**left, **parts}
+
+    def move(self, part: Part, number: int) -> None:
+        """Take a part from the worker that has it under this number, as it does not get on there,
+        or is to be elsewhere."""
         with self._lock:
             given = self._given.get(part)
             if given is not None and given.number == number:
-                self._revoke(part, given, closes)
+                self._revoke(part, given, closes=self._asked_for.get(part) == number)
 
     def drain(self, nodes: AbstractSet[str]) -> None:
         """Have workers of these nodes, and of no others, get no parts, and lose those that they

@@ -41,7 +41,7 @@ class KeeperClient(Client):
         """Extend a worker's lease, for all parts that are still its own."""
 
     @method(_ASK, is_short=True)
-    def move(self, part: Part, number: int, closes: bool = False) -> None:
+    def move(self, part: Part, number: int) -> None:
         """Take a part from the worker that has it under this number."""
 
     @method(_ASK, is_short=True)

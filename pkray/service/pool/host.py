@@ -282,7 +282,7 @@ class PartHost:
             held = self._parts.get(part)
             if held is not None and held.number == number and not (at_once or held.is_idle()):
                 continue
-            self._keeper.move(part, number, closes=True)
+            self._keeper.move(part, number)
             left.append(part)
         closing = [Job(self._leave, (part, parts[part])) for part in left]
         for each in closing:  # together: one may be in an epoch for long

@@ -315,6 +315,7 @@ class _Keeper:
                 asked.setdefault((given.worker, is_late), {})[part] = given.number
         for (worker, is_late), parts in asked.items():
             with suppress(RayError, KeyError):
+                self.served.ask_for(parts)
                 call = self._workers[worker].hand_over.remote(parts, is_late)
                 self._handing[call] = worker
 

@@ -209,7 +209,8 @@ def test_work_that_is_handed_over_begins_elsewhere_when_it_is_closed(workers):
     (before,) = workers.at("a")
     part = named("a").part()
     number = workers.held[before].pop(part)
-    workers.keeper.move(part, number, closes=True)
+    workers.keeper.ask_for({part: number})
+    workers.keeper.move(part, number)
     workers.beat(LEASE_SECONDS / 2)
     assert workers.at("a") == []
     workers.keeper.dropped(part, number)
@@ -223,7 +224,9 @@ def test_work_that_is_handed_over_and_never_closed_begins_elsewhere_after_the_le
     workers.beat()
     (before,) = workers.at("a")
     part = named("a").part()
-    workers.keeper.move(part, workers.held[before].pop(part), closes=True)
+    number = workers.held[before].pop(part)
+    workers.keeper.ask_for({part: number})
+    workers.keeper.move(part, number)
     for _ in range(4):
         workers.beat(LEASE_SECONDS / 2)
     assert len(workers.at("a")) == 1
@@ -242,7 +245,7 @@ def test_work_moves_to_a_worker_that_came_later_until_all_have_as_much(workers):
     workers.beat()
     for part, given in workers.keeper.misplaced(8).items():
         del workers.held[given.worker][part]
-        workers.keeper.move(part, given.number, closes=True)
+        workers.keeper.move(part, given.number)
         workers.keeper.dropped(part, given.number)
     workers.beat()
     assert [len(held) for held in workers.held.values()] == [4, 4]
