@@ -258,6 +258,17 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Verify("main"),
         ],
     ),
+    "a query reads one source while the other one tells of nothing": (
+        Setting(Plan("absent"), layout="moving", producers=("lookup", "full-compaction")),
+        [
+            Write("d.b", ((1, 2, 7, 1), (0, 1, 4, 1))),
+            Write("d.b", ((4, 1, 0, 0), (5, 0, 5, 1), (3, 0, 7, 0))),
+            Expire("d.b", 1),
+            Write("d.a", ((1, 0, 1, 0), (5, 2, 8, 0))),
+            Begin("main", Plan("absent", 7)),
+            Write("d.b", ((1, 1, 2, 0),)),
+        ],
+    ),
     "a savepoint of one of two queries that share a result looks at its own commits": (
         Setting(
             Plan("groups"),

@@ -496,7 +496,7 @@ class TableFeed(Feed):
     def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
         names = list(scan.fields.names)
-        if after < 0 and until:
+        if after < 0 < until:
             yield from _added(self._at(until).to_batches(names), scan)
         elif until > after >= 0:
             for batch in self._changes.read(after + 1, until):
@@ -507,7 +507,7 @@ class TableFeed(Feed):
         share = TableShare(self._table, self._changes, self.worker, self.workers)
         if self.workers == 1 or not share.is_dealt(after, until):
             yield from super().read_share(bounds, scan)
-        elif after < 0 and until:
+        elif after < 0 < until:
             yield from _added(share.content(self._at(until), scan.fields.names), scan)
         elif until > after >= 0:
             for batch in share.changes(after + 1, until):
