@@ -169,8 +169,9 @@ class QueryWorker:
             upgrades, self._upgrades = self._upgrades, None
             if upgrades is not None:
                 upgrades.close()
-            self._looked = 0.0
-            self._look()
+            if self._state != "fenced":  # then another run says what the query does
+                self._looked = 0.0
+                self._look()
             with self._moved:
                 self._moved.notify_all()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pkray.errors import EvaluationError, ServiceUnavailableError
+from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableError
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.workers import worker as module
 from pkray.relational.continuous.queries.workers.worker import MOST_TRIES, QueryWorker
@@ -150,3 +150,18 @@ def test_what_was_read_is_no_lag_from_then_on():
     assert worker.wait(lambda status: status["sources"] == {"t": 7}, 120)
     assert worker.status()["lag"] == {"t": {"snapshots": 0, "seconds": 0.0}}
     worker.stop()
+
+
+def test_a_run_that_was_overtaken_says_nothing_over_what_the_next_one_says():
+    said: list[str] = []
+
+    def opened() -> Any:
+        raise QueryFencedError("another run took over")
+
+    def looked(status: dict[str, Any]) -> bool:
+        said.append(status["state"])
+        return True
+
+    worker = QueryWorker("q", opened, Trigger(), lambda failure: failure, looked)
+    worker._thread.join(120)
+    assert (worker.status()["state"], said) == ("fenced", [])
