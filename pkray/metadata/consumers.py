@@ -114,6 +114,10 @@ class ConsumerStore:
         """Forget a consumer; nothing happens where there is none."""
         self._store.delete(_path(name))
 
+    def names(self) -> list[str]:
+        """List the names of the consumers, in order."""
+        return [name for name, _ in self._files()]
+
     def list(self) -> list[Consumer]:
         """List every consumer, by name."""
         found = []

@@ -75,6 +75,7 @@ class Run:
         log: where epochs and checkpoints are written down.
         states: opens the states of the first worker.
         open_team: makes the others, where there are any.
+        on_checkpoint: called when a checkpoint has been written.
     """
 
     def __init__(
@@ -85,8 +86,10 @@ class Run:
         states: States,
         settings: RunSettings,
         open_team: OpenTeam | None = None,
+        on_checkpoint: Callable[[], None] = lambda: None,
     ) -> None:
         self.plan = plan
+        self._on_checkpoint = on_checkpoint
         self._outlets = outlets
         self._log = log
         self._settings = settings
@@ -415,6 +418,7 @@ class Run:
         self.feeds.forget(lambda: self._log.oldest(self.positions))
         if self.plan.backfill is not None:
             self.plan.backfill.forget()
+        self._on_checkpoint()
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
 

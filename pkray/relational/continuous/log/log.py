@@ -264,9 +264,24 @@ class StoredLog(QueryLog):
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Read the newest checkpoint; None where no epoch has ended."""
+        _, found = self.named_checkpoint()
+        return found
+
+    def named_checkpoint(self) -> tuple[str, Checkpoint | None]:
+        """Read the newest checkpoint, with the name that no other of the query ever has; None where
+        no epoch has ended."""
         numbers = self._checkpoints()
-        found = self._checkpoint(numbers[-1]) if numbers else None
-        return found if found is not None and found.epoch >= 0 else None
+        if not numbers:
+            return "", None
+        found = self._checkpoint(numbers[-1])
+        return f"{self._prefix}{numbers[-1]}", found if found.epoch >= 0 else None
+
+    def has_checkpoint(self, name: str) -> bool:
+        """Whether a checkpoint is there, of this incarnation or of another one.
+
+        No savepoint is made any more of one that is not.
+        """
+        return self._store.exists(f"{self._place}{_CHECKPOINTS}{name}")
 
     def look(self) -> None:
         """Take note of which run is the newest, before anything is read of what it wrote.
@@ -356,12 +371,13 @@ class StoredLog(QueryLog):
         return [each.path for f in folders for each in self._store.list(f, hidden=True)]
 
     def _delete_unnamed(self, found: Sequence[str]) -> None:
-        """Delete files that no checkpoint names, and what other incarnations wrote down."""
+        """Delete what other incarnations wrote down, and then, as `_clean` does, files that no
+        checkpoint names."""
+        others = [path for path in found if _is_record(path) and not self._is_own(path)]
+        self._store.delete(sorted(others))
         checkpoints = [self._checkpoint(number) for number in self._checkpoints()]
         live = _paths([*checkpoints, *self._kept()])
-        unnamed = [path for path in found if _is_data(path) and path not in live]
-        others = [path for path in found if _is_record(path) and not self._is_own(path)]
-        self._store.delete(sorted(unnamed) + sorted(others))
+        self._store.delete(sorted(path for path in found if _is_data(path) and path not in live))
 
     def _is_own(self, path: str) -> bool:
         """Whether an epoch or a checkpoint is of this incarnation, by its name."""

@@ -164,7 +164,9 @@ def _open_run(
             undo.callback(outlet.close)
         # Runs of incarnations that come later fence the writers that are open by now.
         log.check_current()
-        run = Run(shares.plan, outlets, log, states, settings, open_team or shares.threads)
+        left = savepoints.LeftHolds(query.definition, log, list(results.values()), shares.roots)
+        team = open_team or shares.threads
+        run = Run(shares.plan, outlets, log, states, settings, team, left.let_go)
         undo.pop_all()
     return run
 

@@ -9,6 +9,7 @@ commit of what differs, which whoever follows them sees as changes.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ from msgspec import structs
 from pkray import errors
 from pkray.arguments.file_names import fault
 from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
+from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.tags import TagStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.log import Checkpoint, Committed, StoredLog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
@@ -40,7 +43,12 @@ from pkray.relational.continuous.queries.incarnations.begun import (
 )
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.sources.table import TableSource
+from pkray.storage.branch_store import main_and_history
+from pkray.storage.object_store import ObjectStore
 from pkray.table.table import Table
+
+_ATTEMPT = "[^/]*@((?:[0-9a-f]{16}-)?[0-9]+)-[0-9a-f]{16}"
+"""How the names of the holds of attempts end: the savepoint's, that of the checkpoint, an id."""
 
 
 def check_name(name: str) -> None:
@@ -85,21 +93,21 @@ def make(
             query=definition.name,
             name=name,
         )
+    checkpoint, newest = log.named_checkpoint()
     # Of this attempt alone: one that slept, or was killed, takes nothing from the next.
-    held = f"{_holds_of(definition)}{name}-{new_incarnation()}"
-    newest = log.newest_checkpoint()
+    held = f"{_holds_of(definition)}{name}@{checkpoint}-{new_incarnation()}"
     if newest is None:
         raise errors.QueryNotFoundError(
             f"query {definition.name} has ended no epoch yet: there is nothing to keep",
             query=definition.name,
         )
-    Feeds(scans_of(roots)).hold(held, newest.positions)
-    for table in results:
-        table.tags.create(held)
     try:
+        Feeds(scans_of(roots)).hold(held, newest.positions)
+        for table in results:
+            table.tags.create(held)
         _check_not_ahead(definition, newest, results)
         log.name_newest(newest, name, held)
-    except (errors.QueryExistsError, errors.QueryFencedError):
+    except (errors.QueryExistsError, errors.QueryFencedError, errors.SnapshotNotFoundError):
         _forget_holds(held, results, roots)
         raise
 
@@ -128,6 +136,54 @@ def _forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) ->
             table.tags.delete(held)
     for feed in Feeds(scans_of(roots)).feeds.values():
         feed.let_go(held)
+
+
+class LeftHolds:
+    """What attempts at savepoints hold that were killed, as far as a run saw them when it began.
+
+    They are let go once the checkpoint is gone that the attempt was to keep: an attempt that only
+    slept fails then, as it looks for its checkpoint when it has made the savepoint.
+    """
+
+    def __init__(
+        self,
+        definition: Definition,
+        log: StoredLog,
+        results: Sequence[Table],
+        roots: Sequence[Node],
+    ) -> None:
+        self._log = log
+        self._results = results
+        self._roots = roots
+        attempts = re.compile(re.escape(_holds_of(definition)) + _ATTEMPT)
+        found = (attempts.fullmatch(name) for name in _holds(results, tables_read(roots)))
+        self._left = {match[0]: match[1] for match in found if match is not None}
+        if self._left:
+            self._leave_out_made()
+
+    def let_go(self) -> None:
+        """Let expire what is kept of checkpoints that are gone."""
+        gone = [held for held, name in self._left.items() if not self._log.has_checkpoint(name)]
+        if gone:
+            self._leave_out_made()
+        for held in gone:
+            if self._left.pop(held, None) is not None:
+                _forget_holds(held, self._results, self._roots)
+
+    def _leave_out_made(self) -> None:
+        for saved in self._log.savepoints().values():
+            self._left.pop(saved.held, None)
+
+
+def _holds(results: Sequence[Table], sources: Sequence[Table]) -> set[str]:
+    """Name all tags of results and consumers of sources."""
+    tags = (TagStore(_history(each)).names() for each in results)
+    consumers = (ConsumerStore(_history(each)).names() for each in sources)
+    return {name for names in (*tags, *consumers) for name in names}
+
+
+def _history(table: Table) -> ObjectStore:
+    return main_and_history(table.location.open())[1]
 
 
 def check_way_back(

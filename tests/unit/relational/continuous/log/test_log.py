@@ -72,3 +72,29 @@ def test_checkpoints_that_somebody_deleted_stop_the_run_with_a_reason(store):
     for call in (log.check_not_followed, lambda: log.begin(record(0, -1, 0))):
         with pytest.raises(QueryDivergedError, match="files of the query were deleted"):
             call()
+
+
+def test_a_savepoint_of_an_incarnation_whose_files_are_being_deleted_is_not_made(
+    store, monkeypatch
+):
+    older = StoredLog(store, "older", incarnation="h", prefix="h-")
+    older.take_over()
+    older.begin(record(0, -1, 0))
+    older.write_checkpoint(checkpoint(0))
+    saved, listed = older.newest_checkpoint(), StoredLog.savepoints
+    refused: list[QueryFencedError] = []
+    assert saved is not None
+
+    def made_once_they_are_listed(self: StoredLog) -> dict[str, Checkpoint]:
+        found = listed(self)
+        try:
+            older.name_newest(saved, "s", "held")
+        except QueryFencedError as error:
+            refused.append(error)
+        return found
+
+    monkeypatch.setattr(StoredLog, "savepoints", made_once_they_are_listed)
+    opened(store, "newer")
+    monkeypatch.undo()
+    assert refused
+    assert older.savepoints() == {}
