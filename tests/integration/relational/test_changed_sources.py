@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import pkray
 from pkray.errors import PlanError, QueryFailedError
+from tests.integration.relational.changed_rows import content
 
 TOTALS = "SELECT side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY side"
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -35,11 +30,6 @@ def put(catalog: pkray.Catalog) -> Callable[..., int]:
         return int(snapshot.id)
 
     return change
-
-
-def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
-    rows = catalog.load_table("default.r").to_arrow().drop_columns(["_row_key"])
-    return Counter(tuple(row.values()) for row in rows.to_pylist())
 
 
 @pytest.mark.parametrize("change", ["add", "drop"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -19,41 +18,7 @@ from pkray.errors import (
     TableInUseError,
     UnsupportedError,
 )
-
-Put = Callable[..., int]
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        yield opened
-
-
-@pytest.fixture
-def put(catalog: pkray.Catalog) -> Put:
-    """Change the table default.t; give the snapshot's id."""
-    table = catalog.create_table(
-        "default.t", [("k", "INT"), ("v", "INT")], ["k"], options={"changelog-producer": "lookup"}
-    )
-
-    def change(rows: dict[int, int | None], *deleted: int) -> int:
-        with table.open_writer() as writer:
-            if rows:
-                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-            if deleted:
-                writer.delete([{"k": key} for key in deleted])
-            snapshot = writer.commit()
-        assert snapshot is not None
-        return int(snapshot.id)
-
-    return change
-
-
-def content(catalog: pkray.Catalog, name: str = "default.r") -> Counter[tuple[Any, ...]]:
-    rows = catalog.load_table(name).to_arrow()
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
-
+from tests.integration.relational.changed_rows import content
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,12 +28,6 @@ def second(number: int) -> datetime.datetime:
 
 def millis(number: int) -> int:
     return int(second(number).replace(tzinfo=datetime.UTC).timestamp() * 1000)
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as catalog:
-        yield catalog
 
 
 def clicks(catalog: pkray.Catalog, name: str = "shop.clicks", **options: str) -> pkray.Table:

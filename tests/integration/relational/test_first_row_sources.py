@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import pkray
 from pkray.errors import QueryFailedError, UnsupportedError
+from tests.integration.relational.changed_rows import rows_of
 
 FOLLOWS = "/*+ OPTIONS('streaming-read-overwrite' = 'true') */"
 PLANS = {
@@ -48,19 +48,8 @@ class Firsts:
     def check(self, query: Any, text: str) -> None:
         self.read(query)
         found = self.catalog.load_table("default.r").to_arrow()
-        assert counted(found) == counted(self.catalog.sql(text).to_arrow())
+        assert rows_of(found) == rows_of(self.catalog.sql(text).to_arrow())
         assert query.verify().equal
-
-
-def counted(rows: Any) -> Counter[tuple[Any, ...]]:
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -89,12 +78,12 @@ def test_a_query_that_counts_on_rows_being_added_alone_stops_where_they_are_take
     made.catalog.sql(f"SET 'query.parallelism' = '{workers}'")
     query = made.catalog.sql(text).materialize("default.r")
     made.check(query, text)
-    before = counted(made.catalog.load_table("default.r").to_arrow())
+    before = rows_of(made.catalog.load_table("default.r").to_arrow())
     made.overwrite(1, (6, 1, 3))
     for _ in range(2):
         with pytest.raises(QueryFailedError, match=r"rows of default\.t were taken away"):
             made.read(query)
-        assert counted(made.catalog.load_table("default.r").to_arrow()) == before
+        assert rows_of(made.catalog.load_table("default.r").to_arrow()) == before
         query.resume()
     again = made.catalog.sql(text).materialize("default.r", replace=True)
     made.check(again, text)

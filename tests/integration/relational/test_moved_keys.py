@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 
 import pkray
+from tests.integration.relational.changed_rows import content, rows_of
 
 PRODUCERS = ("none", "input", "lookup", "full-compaction")
 PLAIN = "SELECT k, p, v FROM t WHERE v > 0"
@@ -45,16 +44,8 @@ class Moved:
         """Compare the result with the bounded run, and with what verify says."""
         table = self.catalog.load_table("default.t")
         self.query.wait({"default.t": table.latest_snapshot().id})
-        assert self._rows("default.r") == _counted(self.catalog.sql(self.text).to_arrow())
+        assert content(self.catalog) == rows_of(self.catalog.sql(self.text).to_arrow())
         assert self.query.verify().equal
-
-    def _rows(self, name: str) -> Counter[tuple[Any, ...]]:
-        return _counted(self.catalog.load_table(name).to_arrow())
-
-
-def _counted(rows: Any) -> Counter[tuple[Any, ...]]:
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
 @pytest.fixture
@@ -110,7 +101,7 @@ def test_partitions_that_are_overwritten_or_dropped_are_followed(tmp_path, produ
             change(*given)
             table.compact()
             query.wait({"default.t": table.latest_snapshot().id})
-            assert _counted(catalog.load_table("default.r").to_arrow()) == _counted(
+            assert rows_of(catalog.load_table("default.r").to_arrow()) == rows_of(
                 catalog.sql(PLAIN).to_arrow()
             )
             assert query.verify().equal

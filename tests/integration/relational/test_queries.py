@@ -160,7 +160,7 @@ def test_views_are_stored_and_read_with_the_names_of_their_database(catalog, ord
     assert found(catalog.sql("SELECT * FROM shop.dear JOIN dear2 USING (id)"))[0][0] == 2
     assert catalog.views() == ["default.dear2", "shop.dear"]
     assert catalog.list_tables("shop") == ["shop.orders"]
-    with pkray.connect(tmp_path) as other:
+    with pkray.connect(tmp_path / "warehouse") as other:
         assert other.sql("SELECT id FROM shop.dear").to_arrow()["id"].to_pylist() == [2]
 
 
@@ -187,7 +187,7 @@ def test_temporary_views_are_of_one_catalog_and_come_first(catalog, orders, tmp_
     with pytest.raises(errors.QueryError, match="in memory"):
         catalog.create_view("shop.kept", catalog.sql("SELECT * FROM orders"))
     with (
-        pkray.connect(tmp_path) as other,
+        pkray.connect(tmp_path / "warehouse") as other,
         pytest.raises(errors.QueryError, match="no table or view"),
     ):
         other.sql("SELECT * FROM orders")

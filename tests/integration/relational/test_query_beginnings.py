@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,15 +11,9 @@ import pytest
 import pkray
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
 from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from tests.integration.relational.changed_rows import Put, change, content
 
-Put = Callable[..., int]
 PRODUCERS = ("lookup", "none")
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        yield opened
 
 
 @pytest.fixture
@@ -38,17 +31,12 @@ def put(catalog: pkray.Catalog) -> Put:
         for producer in PRODUCERS
     ]
 
-    def change(rows: dict[int, int | None], *deleted: int) -> int:
+    def put_into_both(rows: dict[int, int | None], *deleted: int) -> int:
         for table in tables:
-            with table.open_writer() as writer:
-                if rows:
-                    writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-                if deleted:
-                    writer.delete([{"k": key} for key in deleted])
-                writer.commit()
+            change(table, rows, *deleted)
         return newest(catalog, "none")
 
-    return change
+    return put_into_both
 
 
 def newest(catalog: pkray.Catalog, name: str) -> int:
@@ -60,12 +48,6 @@ def newest(catalog: pkray.Catalog, name: str) -> int:
 def reading(table: str, options: dict[str, Any], query: str = "SELECT k, v FROM {}") -> str:
     said = ", ".join(f"'{key}' = '{value}'" for key, value in options.items())
     return query.format(f"{table} /*+ OPTIONS({said}) */")
-
-
-def content(catalog: pkray.Catalog, name: str = "default.r") -> Counter[tuple[Any, ...]]:
-    rows = catalog.load_table(name).to_arrow()
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
 def caught_up(query: Any, catalog: pkray.Catalog, table: str) -> None:

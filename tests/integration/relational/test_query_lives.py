@@ -19,11 +19,11 @@ from pkray import errors
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.begun import free_others
+from tests.integration.relational.changed_rows import Rows, change, rows_of
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 LARGE = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t WHERE v > 1 GROUP BY v % 2"
 PLAIN = "SELECT k, v FROM t WHERE v > 0"
-Rows = Counter[tuple[Any, ...]]
 
 
 class Shop:
@@ -44,12 +44,7 @@ class Shop:
         return self.opened[-1]
 
     def put(self, rows: dict[int, int], *deleted: int) -> int:
-        with self.catalog.load_table("default.t").open_writer() as writer:
-            if rows:
-                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-            if deleted:
-                writer.delete([{"k": key} for key in deleted])
-            return int(writer.commit().id)
+        return change(self.catalog.load_table("default.t"), rows, *deleted)
 
     def begin(self, text: str = TOTALS, **how: Any) -> Any:
         return self.catalog.sql(text).materialize("default.r", **how)
@@ -80,11 +75,6 @@ class Shop:
         """Where the files of the one beginning of the query are that is there."""
         (found,) = (self.query_folder / "lives").iterdir()
         return found
-
-
-def rows_of(rows: Any) -> Rows:
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
 def until(reached: Callable[[], Any]) -> None:

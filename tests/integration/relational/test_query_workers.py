@@ -11,6 +11,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, QueryFailedError
+from tests.integration.relational.changed_rows import content
 
 TOTALS = (
     "SELECT v % 5 AS side, COUNT(*) AS n, SUM(v) AS total, COUNT(DISTINCT k % 3) AS some"
@@ -50,12 +51,6 @@ def change(catalog) -> Callable[..., int]:
             return int(writer.commit().id)
 
     return changed
-
-
-def content(catalog: pkray.Catalog, name: str) -> Counter[tuple[Any, ...]]:
-    rows = catalog.load_table(name).to_arrow()
-    kept = rows.drop_columns([each for each in rows.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
 @pytest.mark.sampled(2)

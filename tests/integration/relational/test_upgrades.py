@@ -6,7 +6,7 @@ import datetime as dt
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,46 +16,7 @@ from pkray import errors
 from pkray.api.plan import Plan
 from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
-
-Put = Callable[..., int]
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        yield opened
-
-
-def source(catalog: pkray.Catalog, name: str) -> Put:
-    table = catalog.create_table(
-        name, [("k", "INT"), ("v", "INT")], ["k"], options={"changelog-producer": "lookup"}
-    )
-
-    def change(rows: dict[int, int | None], *deleted: int) -> int:
-        with table.open_writer() as writer:
-            if rows:
-                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-            if deleted:
-                writer.delete([{"k": key} for key in deleted])
-            snapshot = writer.commit()
-        assert snapshot is not None
-        return int(snapshot.id)
-
-    return change
-
-
-@pytest.fixture
-def put(catalog: pkray.Catalog) -> Put:
-    return source(catalog, "default.t")
-
-
-def rows_of(table: Any) -> Counter[tuple[Any, ...]]:
-    kept = table.drop_columns([each for each in table.column_names if each == "_row_key"])
-    return Counter(tuple(row.values()) for row in kept.to_pylist())
-
-
-def content(catalog: pkray.Catalog, name: str = "default.r") -> Counter[tuple[Any, ...]]:
-    return rows_of(catalog.load_table(name).to_arrow())
+from tests.integration.relational.changed_rows import content, rows_of, source
 
 
 def fates(diff: Any) -> Counter[tuple[str, str]]:
