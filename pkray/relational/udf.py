@@ -64,14 +64,7 @@ def udf(
         deterministic: whether equal arguments give equal results.
     """
     kind = DataType.given(result_type)
-    return lambda function: Udf(
-        name or function.__name__,
-        UdfKind.SCALAR,
-        function,
-        kind,
-        arguments=_types(arguments),
-        deterministic=deterministic,
-    )
+    return _making(UdfKind.SCALAR, kind, (), arguments, name, deterministic)
 
 
 def udtf(
@@ -92,15 +85,7 @@ def udtf(
     """
     kind = DataType.parse(f"ROW<{columns}>")
     fields = tuple(Field(each.name, each.type) for each in kind.fields or ())
-    return lambda function: Udf(
-        name or function.__name__,
-        UdfKind.TABLE,
-        function,
-        kind,
-        fields,
-        _types(arguments),
-        deterministic,
-    )
+    return _making(UdfKind.TABLE, kind, fields, arguments, name, deterministic)
 
 
 def udaf(
@@ -116,15 +101,18 @@ def udaf(
         result_type, arguments, name, deterministic: as of `udf`.
     """
     kind = DataType.given(result_type)
+    return _making(UdfKind.AGGREGATE, kind, (), arguments, name, deterministic)
+
+
+def _making(
+    kind: UdfKind,
+    result: DataType,
+    fields: tuple[Field, ...],
+    arguments: Sequence[str | DataType] | None,
+    name: str | None,
+    deterministic: bool,
+) -> Callable[[Callable[..., Any]], Udf]:
+    types = None if arguments is None else tuple(DataType.given(each) for each in arguments)
     return lambda function: Udf(
-        name or function.__name__,
-        UdfKind.AGGREGATE,
-        function,
-        kind,
-        arguments=_types(arguments),
-        deterministic=deterministic,
+        name or function.__name__, kind, function, result, fields, types, deterministic
     )
-
-
-def _types(said: Sequence[str | DataType] | None) -> tuple[DataType, ...] | None:
-    return None if said is None else tuple(DataType.given(each) for each in said)

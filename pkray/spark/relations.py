@@ -230,15 +230,10 @@ class DataFrameSource(Source):
         self.primary_key: tuple[str, ...] = ()
         self.mode = "insert"
         self.watermark: Watermark | None = None
-        self._fields = fields_of(incoming_schema(frame.schema))
+        self.fields = fields_of(incoming_schema(frame.schema))
 
     def __repr__(self) -> str:
         return f"DataFrameSource({self.name!r})"
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
 
     def in_session(self, session: SparkSession) -> DataFrame:
         """Give the DataFrame to another session of the same Spark."""
@@ -254,7 +249,7 @@ class DataFrameSource(Source):
     ) -> Iterator[pa.RecordBatch]:
         """Compute the DataFrame and take its rows to this process."""
         rows = self.frame.select(*[f"`{name}`" for name in columns]).toArrow()
-        yield from conformed(rows, self._fields.only(columns)).to_batches()
+        yield from conformed(rows, self.fields.only(columns)).to_batches()
 
 
 @checked

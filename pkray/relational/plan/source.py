@@ -41,20 +41,17 @@ class Source(Protocol):
 
     Attributes:
         name: as people name it: ``shop.orders``; in explanations and errors.
+        fields: all its columns.
         primary_key: which columns tell rows apart; empty where nothing does.
         mode: which changes it gives: ``insert``, ``upsert`` (no before-images) or ``all``.
         watermark: None where none is declared.
     """
 
     name: str
+    fields: Fields
     primary_key: tuple[str, ...]
     mode: str
     watermark: Watermark | None
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        ...
 
     @property
     def read_names(self) -> tuple[str, ...]:

@@ -32,10 +32,10 @@ class ArrowSource(Source):
     def __init__(self, name: str, data: object) -> None:
         rows, spans = outcome.taken(as_table(data))
         read = fields_of(rows.schema)
-        self._fields = Fields(
+        self.fields = Fields(
             tuple(replace(each, type=spans.get(each.name, each.type)) for each in read)
         )
-        self.rows = conformed(rows, self._fields)
+        self.rows = conformed(rows, self.fields)
         self.name = name
         self.primary_key: tuple[str, ...] = ()
         self.mode = "insert"
@@ -43,11 +43,6 @@ class ArrowSource(Source):
 
     def __repr__(self) -> str:
         return f"ArrowSource({self.name!r}, {self.rows.num_rows} rows)"
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
 
     def row_count(self) -> int:
         """Count the rows."""

@@ -73,18 +73,13 @@ class ChangelogSource(Source):
         self.epochs: list[pa.Table] = []
         self.stamps: list[int] = []
         self.is_finished = False
-        self._fields = fields
+        self.fields = fields
         self._repeats = repeats
         self._completed: ChangelogSource | None = None
         self._content: tuple[int, pa.Table] | None = None
 
     def __repr__(self) -> str:
         return f"ChangelogSource({self.name!r}, {self.mode!r}, {len(self.epochs)} epochs)"
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
 
     def push(self, batch: object) -> None:
         """Add the changes of one epoch.
@@ -109,7 +104,7 @@ class ChangelogSource(Source):
         """Give the source as it was after so many pushes."""
         earlier = ChangelogSource(
             self.name,
-            self._fields,
+            self.fields,
             self.primary_key,
             self.mode,  # type: ignore[arg-type]
             self.watermark,
@@ -147,26 +142,26 @@ class ChangelogSource(Source):
 
     def _rows_left(self) -> pa.Table:
         if not any(each.num_rows for each in self.epochs):
-            return self._fields.arrow.empty_table()
+            return self.fields.arrow.empty_table()
         changes = pa.concat_tables(self.epochs).combine_chunks()
         if self._repeats:
             changes = changes.filter(pc.not_equal(changes.column(ROW_KIND), _BEFORE))
         adds = pc.is_in(changes.column(ROW_KIND), pa.array(_ADDING)).to_numpy()
         by_key = self._repeats or self.mode == "upsert"
-        by = self.primary_key if by_key else self._fields.names
+        by = self.primary_key if by_key else self.fields.names
         groups = _groups([changes.column(name) for name in by])
         left = _newest(groups, adds) if by_key else _unretracted(groups, adds)
-        return changes.take(pa.array(left)).select(list(self._fields.names))
+        return changes.take(pa.array(left)).select(list(self.fields.names))
 
     def _changes(self, batch: object) -> pa.Table:
         empty = isinstance(batch, list | tuple) and not batch
-        rows = self._fields.arrow.empty_table() if empty else as_table(batch)
+        rows = self.fields.arrow.empty_table() if empty else as_table(batch)
         kinds = pa.chunked_array([pa.repeat("+I", rows.num_rows)])
         if ROW_KIND in rows.column_names:
             kinds = pc.take(pa.array(SHORT), parse(rows.column(ROW_KIND), ROW_KIND))
             rows = rows.drop_columns([ROW_KIND])
         self._check_kinds(kinds)
-        fitted = conform(rows, described(self._fields))
+        fitted = conform(rows, described(self.fields))
         return fitted.append_column(ROW_KIND, kinds)
 
     def _check_kinds(self, kinds: pa.ChunkedArray) -> None:

@@ -115,7 +115,7 @@ class StreamedSource(Source):
         self.keeps = keeps
         self.feeder = feeder
         self.spool = spool
-        self._fields = fields
+        self.fields = fields
         self._repeats = repeats
 
     def __repr__(self) -> str:
@@ -129,17 +129,12 @@ class StreamedSource(Source):
 
     def _identity(self) -> tuple[object, ...]:
         place = self.spool and self.spool.store
-        return self.name, self._fields, self.mode, id(self.feeder), place, self._repeats
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
+        return self.name, self.fields, self.mode, id(self.feeder), place, self._repeats
 
     @property
     def spooled_schema(self) -> pa.Schema:
         """Give the columns of the files of its spool: kinds are int8, as `row_kind` has them."""
-        schema = self._fields.arrow
+        schema = self.fields.arrow
         return schema if self.mode == "insert" else schema.append(pa.field(ROW_KIND, pa.int8()))
 
     def in_query(self, folder: ObjectStore, begun: str = "") -> StreamedSource:
@@ -161,7 +156,7 @@ class StreamedSource(Source):
     def _with(self, spool: Spool | None, *, repeats: bool) -> StreamedSource:
         return StreamedSource(
             self.name,
-            self._fields,
+            self.fields,
             self.primary_key,
             self.mode,  # type: ignore[arg-type]
             self.watermark,
@@ -174,7 +169,7 @@ class StreamedSource(Source):
     def _describe(self) -> None:
         assert self.spool is not None
         mark = (self.watermark.column, self.watermark.text) if self.watermark else None
-        columns = tuple((each.name, str(each.type)) for each in self._fields)
+        columns = tuple((each.name, str(each.type)) for each in self.fields)
         said = _Description(
             self.name,
             columns,
@@ -210,7 +205,7 @@ class StreamedSource(Source):
         """
         content = ChangelogSource(
             self.name,
-            self._fields,
+            self.fields,
             self.primary_key,
             self.mode,  # type: ignore[arg-type]
             self.watermark,

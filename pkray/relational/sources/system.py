@@ -8,7 +8,6 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.relational.plan.expressions import Expression
-from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.source import Source, Watermark
 from pkray.relational.sources.rows import conformed, fields_of
 from pkray.table.system_table import SystemTable
@@ -25,7 +24,7 @@ class SystemSource(Source):
         self.table = table
         self.at = dict(at or {})
         self._found = table.arrow_schema
-        self._fields = fields_of(self._found)
+        self.fields = fields_of(self._found)
         self.name = table.name
         self.primary_key: tuple[str, ...] = ()
         self.mode = "insert"
@@ -40,17 +39,12 @@ class SystemSource(Source):
     def __hash__(self) -> int:
         return hash(self._identity())
 
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
-
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None
     ) -> Iterator[pa.RecordBatch]:
         """Read rows; a condition leaves none out."""
-        read = list(columns) or [self._fields.names[0]]  # without columns, rows would be lost
-        wanted = self._fields.only(read)
+        read = list(columns) or [self.fields.names[0]]  # without columns, rows would be lost
+        wanted = self.fields.only(read)
         for batch in self.table.to_batches(read, **self.at):
             rows = conformed(pa.Table.from_batches([batch]), wanted)
             yield from rows.select(list(columns)).to_batches()

@@ -71,6 +71,10 @@ class TableSource(Source):
         self.watermark = watermark
         self.view = view
         self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
+        time = watermark and watermark.column
+        self.fields = Fields(
+            tuple(Field(each.name, each.type, each.name == time) for each in self.schema.fields)
+        )
         self.primary_key = self.schema.primary_keys
         self.changelog = _mode(self.schema.core, follows_overwrites=self.follows_overwrites)
         late = self.begins_late and self.changelog == "all"
@@ -84,14 +88,6 @@ class TableSource(Source):
 
     def __hash__(self) -> int:
         return hash(self._identity())
-
-    @cached_property
-    def fields(self) -> Fields:
-        """Give all its stored columns."""
-        time = self.watermark.column if self.watermark else None
-        return Fields(
-            tuple(Field(each.name, each.type, each.name == time) for each in self.schema.fields)
-        )
 
     @cached_property
     def columns(self) -> list[Column]:

@@ -265,6 +265,14 @@ def _sorted(entries: _Block, owners: np.ndarray) -> _Block:
     return _Block(data, sizes[order])
 
 
+def _cuts(keys: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give where rows begin (int64, one more than rows), their bytes, and where texts may end."""
+    plain = keys.cast(pa.large_binary())
+    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset :][: len(plain) + 1]
+    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
+    return offsets, data, np.flatnonzero((data[:-1] == 0) & (data[1:] == 0)) + 2
+
+
 def parts(keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]) -> pa.Array:
     """Cut out of encoded rows what `encoded` gives for some of their columns.
 
@@ -273,11 +281,7 @@ def parts(keys: pa.Array, types: Sequence[pa.DataType], places: Sequence[int]) -
         types: of the columns, up to the last of `places` at least.
         places: of the columns wanted, in the order wanted.
     """
-    plain = keys.cast(pa.large_binary())
-    rows = len(plain)
-    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + rows + 1]
-    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
-    ends = np.flatnonzero((data[:-1] == 0) & (data[1:] == 0)) + 2
+    rows, (offsets, data, ends) = len(keys), _cuts(keys)
     found, at = [], offsets[:-1]
     for kind in types[: max(places, default=-1) + 1]:
         begun, at = at, _after(data, ends, at, kind)
@@ -294,11 +298,7 @@ def parts_of_identified(
         types: of all columns.
         places: of the columns wanted, in the order wanted.
     """
-    plain = keys.cast(pa.large_binary())
-    rows = len(plain)
-    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + rows + 1]
-    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
-    ends = np.flatnonzero((data[:-1] == 0) & (data[1:] == 0)) + 2
+    rows, (offsets, data, ends) = len(keys), _cuts(keys)
     found, at = [], offsets[:-1]
     for kind in types:
         begun, at = at, _after_values(data, ends, at, kind)

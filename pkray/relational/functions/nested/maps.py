@@ -136,6 +136,12 @@ def _map_parts(keys: bool) -> Kernel:
     return kernel
 
 
+def _united(arguments: tuple[Expression, ...]) -> DataType:
+    value = value_of(arguments[0])
+    value = value.with_nullable(any(value_of(each).nullable for each in arguments))
+    return map_type(key_of(arguments[0]), value, any_nullable(arguments))
+
+
 NESTED.add(
     "map",
     "map(key, value, …) -> MAP",
@@ -270,11 +276,7 @@ NESTED.add(
     "Put maps together; a key twice fails.",
     signatures.takes("map_concat", MAP, rest=MAP, alike=True),
     _map_concat_kernel,
-    lambda arguments: map_type(
-        key_of(arguments[0]),
-        value_of(arguments[0]).with_nullable(any(value_of(each).nullable for each in arguments)),
-        any_nullable(arguments),
-    ),
+    _united,
 )
 NESTED.add(
     "map_union",
@@ -282,11 +284,7 @@ NESTED.add(
     "Put maps together; of a key that several have, the last value counts.",
     signatures.takes("map_union", MAP, rest=MAP, alike=True),
     _map_union_kernel,
-    lambda arguments: map_type(
-        key_of(arguments[0]),
-        value_of(arguments[0]).with_nullable(any(value_of(each).nullable for each in arguments)),
-        any_nullable(arguments),
-    ),
+    _united,
     _map_union_spark,
     dialects=frozenset({Dialect.FLINK}),
     fallible=False,

@@ -122,12 +122,7 @@ class DueRows(Source):
     def __init__(self, fields: Fields) -> None:
         self.name = "rows of windows that are over"
         self.rows: Iterator[pa.RecordBatch] = iter(())
-        self._fields = fields
-
-    @property
-    def fields(self) -> Fields:
-        """Give all its columns."""
-        return self._fields
+        self.fields = fields
 
     def batches(self, columns: Sequence[str], condition: object = None) -> Iterator[pa.RecordBatch]:
         """Give the rows; a condition leaves none out."""
