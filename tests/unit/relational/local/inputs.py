@@ -14,13 +14,13 @@ from pkray.relational.local.catalogue import run
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Scan
-from pkray.relational.sources import ColumnStatistics, Watermark
+from pkray.relational.sources import Source, Watermark
 from pkray.schema.types import DataType
 
 BOOLEAN = DataType("BOOLEAN")
 
 
-class Rows:
+class Rows(Source):
     """A source of rows in memory, given in batches of a few."""
 
     name = "rows"
@@ -40,12 +40,6 @@ class Rows:
 
     def row_count(self) -> int | None:
         return self.table.num_rows
-
-    def statistics(self, column: str) -> ColumnStatistics:
-        return ColumnStatistics()
-
-    def remaining(self, condition: Expression) -> Expression:
-        return condition
 
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None

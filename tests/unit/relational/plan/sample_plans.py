@@ -8,14 +8,14 @@ import pyarrow as pa
 from pkray.relational.plan.expressions import AggregateCall, Call, ColumnRef, Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Aggregate, Filter, Node, Project, Scan
-from pkray.relational.sources import ColumnStatistics, Watermark
+from pkray.relational.sources import Source, Watermark
 from pkray.schema.types import DataType
 
 BIGINT = DataType("BIGINT", nullable=False)
 
 
 @dataclass(frozen=True)
-class SampleSource:
+class SampleSource(Source):
     """A source that holds nothing."""
 
     name: str
@@ -24,21 +24,6 @@ class SampleSource:
     mode: str = "insert"
     watermark: Watermark | None = None
     options: tuple[tuple[str, str], ...] = field(default=())
-    time_column = None
-    is_kept = False
-
-    @property
-    def read_names(self) -> tuple[str, ...]:
-        return self.fields.names
-
-    def row_count(self) -> int | None:
-        return None
-
-    def statistics(self, column: str) -> ColumnStatistics:
-        return ColumnStatistics()
-
-    def remaining(self, condition: Expression) -> Expression:
-        return condition
 
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None

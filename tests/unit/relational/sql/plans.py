@@ -1,10 +1,9 @@
 """Plans of queries over tables that are only schemas, as short text."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from sqlglot import exp
 
 from pkray.errors import QueryError
@@ -17,51 +16,21 @@ from pkray.relational.sql.binder.scope import OuterRef
 from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
 from pkray.schema.types import DataType
+from tests.unit.relational.plan.sample_plans import SampleSource
 
 
-@dataclass(frozen=True)
-class Table:
-    """A source without rows."""
-
-    name: str
-    fields: Fields
-    primary_key: tuple[str, ...] = ()
-    mode: str = "insert"
-    watermark: None = None
-    time_column = None
-    is_kept = False
-
-    @property
-    def read_names(self) -> tuple[str, ...]:
-        return self.fields.names
-
-    def row_count(self) -> int | None:
-        return None
-
-    def statistics(self, column: str) -> Any:
-        raise NotImplementedError
-
-    def remaining(self, condition: ir.Expression) -> ir.Expression:
-        return condition
-
-    def batches(
-        self, columns: Sequence[str], condition: ir.Expression | None = None
-    ) -> Iterator[pa.RecordBatch]:
-        yield from ()
-
-
-def table(name: str, columns: str, *, key: str = "", rowtime: str = "") -> Table:
+def table(name: str, columns: str, *, key: str = "", rowtime: str = "") -> SampleSource:
     """Make a table of ``name TYPE, …``."""
     row = DataType.parse(f"ROW<{columns}>")
     fields = Fields(tuple(Field(f.name, f.type, f.name == rowtime) for f in row.fields or ()))
-    return Table(name, fields, tuple(key.split(",")) if key else ())
+    return SampleSource(name, fields, tuple(key.split(",")) if key else ())
 
 
 @dataclass
 class Schemas:
     """Tables by name."""
 
-    tables: Mapping[str, Table]
+    tables: Mapping[str, SampleSource]
     dialect: Dialect = Dialect.SPARK
     udfs: Mapping[str, Any] = field(default_factory=dict)
 
@@ -82,7 +51,7 @@ class Schemas:
         return self.udfs.get(name)
 
 
-def schemas(*tables: Table, dialect: Dialect = Dialect.SPARK) -> Schemas:
+def schemas(*tables: SampleSource, dialect: Dialect = Dialect.SPARK) -> Schemas:
     """Make names of tables."""
     return Schemas({each.name: each for each in tables}, dialect)
 
