@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational.functions.text import java_patterns
+from pkray.relational.functions.text.java_pattern_tree import LINE_ENDS, PatternError
+from pkray.relational.functions.text.java_patterns import LineEnd, Pattern, parsed
 from pkray.relational.functions.text.slices import bytes_of, characters_before, join_bytes
 from pkray.relational.functions.values import from_numpy
 from pkray.relational.plan.expressions import Expression, Literal
@@ -30,16 +31,16 @@ _STAND_INS = [chr(plane * 0x10000 + end) for plane in range(1, 17) for end in (0
 """Code points that no text is to have."""
 
 
-def pattern_of(name: str, text: str) -> java_patterns.Pattern:
+def pattern_of(name: str, text: str) -> Pattern:
     """Read a pattern of a function.
 
     Raises:
         EvaluationError: there is no such pattern; its place, and what to write instead.
     """
     try:
-        found = java_patterns.parsed(text)
+        found = parsed(text)
         pc.match_substring_regex(pa.array([""]), found.re2())
-    except (java_patterns.PatternError, pa.ArrowInvalid) as error:
+    except (PatternError, pa.ArrowInvalid) as error:
         raise EvaluationError(
             f"{name} cannot use the regular expression {text!r}: {error}", function=name
         ) from None
@@ -89,7 +90,7 @@ class Matches:
 
 
 def all_matches(
-    texts: pa.Array, pattern: java_patterns.Pattern, end: java_patterns.LineEnd | None,
+    texts: pa.Array, pattern: Pattern, end: LineEnd | None,
     new: bytes = b"", groups: tuple[int, ...] = (), plain: bytes = b"",
 ) -> Matches:  # fmt: skip
     """Find all matches, as Java does.
@@ -143,9 +144,9 @@ def _marked(texts: pa.Array, expression: str, new: bytes) -> Matches:
 
 def by_line_end(
     texts: pa.Array,
-    pattern: java_patterns.Pattern,
-    compute: Callable[[pa.Array, java_patterns.LineEnd | None], pa.Array],
-    restore: Callable[[pa.Array, java_patterns.LineEnd], pa.Array] | None = None,
+    pattern: Pattern,
+    compute: Callable[[pa.Array, LineEnd | None], pa.Array],
+    restore: Callable[[pa.Array, LineEnd], pa.Array] | None = None,
 ) -> pa.Array:
     """Compute rows whose last line has an end apart, where a pattern has ``$``.
 
@@ -154,19 +155,17 @@ def by_line_end(
     """
     ended = None
     if pattern.has_end:
-        ended = pc.match_substring_regex(texts, _class(java_patterns.LINE_ENDS) + r"\z").fill_null(
-            False
-        )
+        ended = pc.match_substring_regex(texts, _class(LINE_ENDS) + r"\z").fill_null(False)
     if ended is None or not pc.any(ended).as_py():
         return compute(texts, None)
     stand_in = _absent(texts)
     places, results = [pc.invert(ended)], [compute(texts.filter(pc.invert(ended)), None)]
-    for first in java_patterns.LINE_ENDS:
+    for first in LINE_ENDS:
         last = {"\r": r"\r\n?", "\n": r"(?:\A|[^\r])\n"}.get(first, _class(first))
         chosen = pc.match_substring_regex(texts, last + r"\z").fill_null(False)
         if not pc.any(chosen).as_py():
             continue
-        end = java_patterns.LineEnd(first, stand_in)
+        end = LineEnd(first, stand_in)
         found = compute(_placed(texts.filter(chosen), end), end)
         results.append(restore(found, end) if restore else found)
         places.append(chosen)
@@ -185,20 +184,20 @@ def _absent(texts: pa.Array) -> str:
     raise EvaluationError("texts with all of Unicode's noncharacters cannot be matched with $")
 
 
-def _placed(texts: pa.Array, end: java_patterns.LineEnd) -> pa.Array:
+def _placed(texts: pa.Array, end: LineEnd) -> pa.Array:
     moved = pc.replace_substring(texts, "\n", end.stand_in)
     first = _class(end.stand_in if end.first == "\n" else end.first)
     rest = f"({_class(end.stand_in)}?)" if end.first == "\r" else "()"
     return pc.replace_substring_regex(moved, rf"{first}{rest}\z", "\n\\1")
 
 
-def restored(texts: pa.Array, end: java_patterns.LineEnd) -> pa.Array:
+def restored(texts: pa.Array, end: LineEnd) -> pa.Array:
     """Put the characters back for which others stand."""
     first = texts if end.first == "\n" else pc.replace_substring(texts, "\n", end.first)
     return pc.replace_substring(first, end.stand_in, "\n")
 
 
-def restored_lists(lists: pa.Array, end: java_patterns.LineEnd) -> pa.Array:
+def restored_lists(lists: pa.Array, end: LineEnd) -> pa.Array:
     """Put characters back in lists of texts."""
     flat = restored(lists.values, end)
     made = pa.ListArray.from_arrays(lists.offsets, flat)
@@ -210,17 +209,17 @@ def restored_lists(lists: pa.Array, end: java_patterns.LineEnd) -> pa.Array:
 # What functions ask for
 
 
-def matching(texts: pa.Array, pattern: java_patterns.Pattern) -> pa.Array:
+def matching(texts: pa.Array, pattern: Pattern) -> pa.Array:
     """Tell whether a part of each text matches."""
     return by_line_end(
         texts, pattern, lambda some, end: pc.match_substring_regex(some, pattern.re2((), end))
     )
 
 
-def first_places(texts: pa.Array, pattern: java_patterns.Pattern) -> pa.Array:
+def first_places(texts: pa.Array, pattern: Pattern) -> pa.Array:
     """Give the position (INT, from 1) of the first match; 0 where there is none."""
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         at = pc.find_substring_regex(some, pattern.re2((), end))
         before = np.where(at.fill_null(-1).to_numpy() < 0, 0, characters_before(some, at) + 1)
         return from_numpy(before, [some], pa.int32(), len(some))
@@ -228,19 +227,19 @@ def first_places(texts: pa.Array, pattern: java_patterns.Pattern) -> pa.Array:
     return by_line_end(texts, pattern, compute)
 
 
-def first_parts(texts: pa.Array, pattern: java_patterns.Pattern, group: int) -> pa.Array:
+def first_parts(texts: pa.Array, pattern: Pattern, group: int) -> pa.Array:
     """Give what a group (0: all) of the first match is; NULL where there is no match."""
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         return pc.struct_field(pc.extract_regex(some, pattern.re2_part(group, end)), 0)
 
     return by_line_end(texts, pattern, compute, restored)
 
 
-def counts(texts: pa.Array, pattern: java_patterns.Pattern) -> pa.Array:
+def counts(texts: pa.Array, pattern: Pattern) -> pa.Array:
     """Count matches (INT)."""
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         rows = all_matches(some, pattern, end).rows
         found = np.bincount(rows, minlength=len(some)).astype(np.int32)
         return pa.array(found, mask=np.asarray(some.is_null()))
@@ -248,10 +247,10 @@ def counts(texts: pa.Array, pattern: java_patterns.Pattern) -> pa.Array:
     return by_line_end(texts, pattern, compute)
 
 
-def all_parts(texts: pa.Array, pattern: java_patterns.Pattern, group: int) -> pa.Array:
+def all_parts(texts: pa.Array, pattern: Pattern, group: int) -> pa.Array:
     """Give what a group (0: all) of each match is."""
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         found = all_matches(some, pattern, end, b"\\2", (group,))
         return _lists(some, found.rows, found.parts())
 
@@ -265,7 +264,7 @@ def _lists(texts: pa.Array, rows: Any, parts: pa.Array) -> pa.Array:
     return pa.ListArray.from_arrays(offsets, parts, mask=mask)
 
 
-def split_at(texts: pa.Array, pattern: java_patterns.Pattern, limit: int) -> pa.Array:
+def split_at(texts: pa.Array, pattern: Pattern, limit: int) -> pa.Array:
     """Split texts where the pattern matches.
 
     Args:
@@ -276,7 +275,7 @@ def split_at(texts: pa.Array, pattern: java_patterns.Pattern, limit: int) -> pa.
     if not re.search(r"[\\.^$|?*+()\[\]{}]", pattern.text):
         return pc.split_pattern(texts, pattern.text, max_splits=limit - 1 if limit > 0 else -1)
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         found = all_matches(some, pattern, end)
         offsets, raw = bytes_of(some)
         valid = np.asarray(some.is_valid())
@@ -331,7 +330,7 @@ class Replacement:
         """The groups it takes from a match, each once."""
         return tuple(sorted({each for each in self.pieces if isinstance(each, int)}))
 
-    def written(self, end: java_patterns.LineEnd | None, first: int) -> bytes:
+    def written(self, end: LineEnd | None, first: int) -> bytes:
         """Write it for RE2; the first group captured has the number `first`."""
         return b"".join(
             b"\\%d" % (self.groups.index(each) + first)
@@ -340,21 +339,21 @@ class Replacement:
             for each in self.pieces
         )
 
-    def plain(self, end: java_patterns.LineEnd | None) -> bytes:
+    def plain(self, end: LineEnd | None) -> bytes:
         """Write it for a match of nothing."""
         texts = [_standing(each, end) for each in self.pieces if isinstance(each, str)]
         return "".join(texts).encode()
 
 
-def _standing(text: str, end: java_patterns.LineEnd | None) -> str:
+def _standing(text: str, end: LineEnd | None) -> str:
     """Write text so that `restored` gives it."""
     return text.replace("\n", end.stand_in) if end else text
 
 
-def replaced(texts: pa.Array, pattern: java_patterns.Pattern, new: Replacement) -> pa.Array:
+def replaced(texts: pa.Array, pattern: Pattern, new: Replacement) -> pa.Array:
     """Put something in the place of all matches."""
 
-    def compute(some: pa.Array, end: java_patterns.LineEnd | None) -> pa.Array:
+    def compute(some: pa.Array, end: LineEnd | None) -> pa.Array:
         if pattern.empty is None:
             inside = pattern.re2(new.groups, end)
             return pc.replace_substring_regex(some, inside, new.written(end, 1))

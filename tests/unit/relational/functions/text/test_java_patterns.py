@@ -6,7 +6,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pkray.relational.functions.text.java_patterns import PatternError, parsed
+from pkray.relational.functions.text.java_pattern_tree import PatternError
+from pkray.relational.functions.text.java_patterns import parsed
 from pkray.relational.functions.text.matches import matching
 
 REFUSED = {
