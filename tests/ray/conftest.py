@@ -53,6 +53,14 @@ def ray_catalog(ray_cluster, tmp_path):
         end_pool(catalog)
 
 
+def pool_processes(catalog: pkray.Catalog) -> set[int]:
+    """Give the processes of the workers that the pool's keeper has heard of."""
+    from pkray.service.ray.pool import pool_of
+
+    pool = catalog.runtime._pool(pool_of(catalog.warehouse, catalog.storage_options))
+    return {each.process.pid for each in pool.keeper.overview().workers}
+
+
 def end_pool(catalog: pkray.Catalog) -> None:
     """End the processes of a warehouse, which else wait a while for other tables."""
     import ray

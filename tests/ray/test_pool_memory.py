@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import end_pool, pool_processes
 
 pytestmark = pytest.mark.ray
 
@@ -44,9 +44,8 @@ def test_two_shares_in_a_pool_write_to_files_what_their_workers_have_no_memory_f
             snapshot = writer.commit()
         query.wait({"default.t": snapshot.id}, timeout=LONGEST)
     status = query.status()
-    workers = {each.pid for each in small.service().status().placed if each.kind == "worker"}
-    assert set(status["processes"]) == workers
-    assert len(workers) == 2
+    assert set(status["processes"]) == pool_processes(small)
+    assert len(status["processes"]) == 2
     (groups,) = (each for each in status["nodes"] if each["type"] == "Aggregate")
     assert sum(groups["state_rows"].values()) == KEYS
     assert sum(groups["state_bytes"].values()) < WORKER_MEMORY  # half of both workers'

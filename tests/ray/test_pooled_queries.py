@@ -12,7 +12,7 @@ import pytest
 import pkray
 from pkray.relational.continuous.queries.resuming import resume_wanted
 from pkray.relational.udf import udf
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import end_pool, pool_processes
 
 pytestmark = pytest.mark.ray
 
@@ -64,12 +64,6 @@ def all_read(queries, snapshots) -> None:
     for query in queries:
         query.wait(snapshots, timeout=LONGEST)
         assert query.verify().equal
-
-
-def workers(catalog) -> set[int]:
-    """The processes of the pool's workers."""
-    placed = catalog.service().status().to_arrow().to_pylist()
-    return {each["pid"] for each in placed if each["kind"] == "worker"}
 
 
 def actors() -> set[str]:
@@ -190,13 +184,13 @@ def test_a_function_that_ends_its_process_ends_its_query_alone(catalog, queries,
     crashing = catalog.sql("SELECT k, crash(v) AS v FROM t").materialize("default.crashing")
     crashing.wait(change({1: 1}), timeout=LONGEST)
     alone = crashing.status()["process"]
-    others = workers(catalog)
+    others = pool_processes(catalog)
     assert alone not in others
     newest = change({1: 77})
     with pytest.raises(pkray.errors.QueryFailedError, match="died 3 times"):
         crashing.wait(newest, timeout=3 * LONGEST)
     all_read(queries, newest)
-    assert workers(catalog) == others
+    assert pool_processes(catalog) == others
     crashing.drop()
 
 
@@ -223,10 +217,10 @@ def test_a_function_that_eats_its_memory_ends_its_query_alone(catalog, queries, 
     finally:
         catalog.sql("RESET 'query.memory'")
     eating.wait(change({1: 1}), timeout=LONGEST)
-    others = workers(catalog)
+    others = pool_processes(catalog)
     newest = change({1: 77})
     with pytest.raises(pkray.errors.QueryFailedError, match=r"MB|MemoryError"):
         eating.wait(newest, timeout=3 * LONGEST)
     all_read(queries, newest)
-    assert workers(catalog) == others
+    assert pool_processes(catalog) == others
     eating.drop()
