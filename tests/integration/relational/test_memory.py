@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,17 +34,22 @@ QUERIES = {
 
 def peak(query: str, rows: int, threads: int = 2) -> dict[str, int]:
     """Run a query in a process of its own; threads are as many on machines of any size."""
-    script = Path(__file__).with_name("memory_peak.py")
+    made: dict[str, int] = said_by("memory_peak.py", MEMORY, rows, query, threads)
+    return made
+
+
+def said_by(script: str, *arguments: object, timeout: float = 120) -> dict[str, Any]:
+    """Read the JSON that a script of this folder prints."""
     root = str(Path(__file__).parents[3])
     found = subprocess.run(
-        [sys.executable, str(script), str(MEMORY), str(rows), query, str(threads)],
+        [sys.executable, str(Path(__file__).with_name(script)), *map(str, arguments)],
         env={**os.environ, **HELD_ALONE, "PYTHONPATH": root},
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=timeout,
     )
-    made: dict[str, int] = json.loads(found.stdout)
+    made: dict[str, Any] = json.loads(found.stdout)
     return made
 
 
@@ -100,6 +106,22 @@ def test_threads_of_a_large_machine_share_the_memory() -> None:
     report = peak(query, 3000, threads=16)
     assert report["rows"] == rows
     assert report["peak"] < ALLOWED
+
+
+def test_elements_of_an_array_in_a_continuous_query_take_memory_once() -> None:
+    text = "SELECT count(*) AS n, sum(x) AS s FROM t LATERAL VIEW explode(sequence(1, n)) AS x"
+    report = said_by("continuous_peak.py", text, 10, 40_000)
+    assert report["result"] == [[400_001, 10 * 40_000 * 40_001 // 2 + 1]]
+    assert report["peak"] < ALLOWED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("function", ["collect_list", "listagg"])
+def test_lists_of_more_than_two_gigabytes_fail_by_name_in_a_process_of_seven(function: str) -> None:
+    text = f"SELECT {function}(concat(repeat('x', 1000000), id)) AS v FROM range(2200)"
+    report = said_by("limited_run.py", 7 << 30, text, timeout=800)
+    assert report["error"] == "UnsupportedError", report
 
 
 def test_memory_is_said_by_a_setting_or_by_a_run(tmp_path: Path) -> None:
