@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from column_steps import ColumnSteps
 from history_steps import HistorySteps
 from hypothesis import HealthCheck, Phase, given, settings
@@ -95,6 +96,12 @@ def options(rng: random.Random) -> dict[str, str]:
     if rng.random() < 0.3:
         found["manifest.merge-min-count"] = "3"
     return found
+
+
+@pytest.fixture(autouse=True)
+def no_commits_by_themselves(monkeypatch):
+    """On a slow machine compactions would be committed between two steps."""
+    monkeypatch.setattr("pkray.service.coordinator.coordinator._COMMIT_SECONDS", 3600.0)
 
 
 @settings(
