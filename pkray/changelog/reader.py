@@ -10,10 +10,12 @@ from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import ChangeSplit
-from pkray.errors import OptionError
+from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import REQUESTS, each, together
 
 __all__ = ["ROW_KIND", "SNAPSHOT_ID", "ChangelogReader"]
 
@@ -95,7 +97,9 @@ class ChangelogReader:
         Raises:
             SnapshotNotFoundError: as `read`.
         """
-        latest = self._history.latest()
+        latest, ahead = together(
+            self._store, self._history.latest, lambda: self._find_ahead(first, last)
+        )
         if latest is None:
             return
         end = latest.id if last is None else last
@@ -106,7 +110,23 @@ class ChangelogReader:
         if first is None:
             first = self.earliest(end)
         for number in range(first, end + 1):
-            yield from self._planner.changes(self._history.find(number))
+            yield from self._planner.changes(ahead.pop(number, None) or self._history.find(number))
+
+    def _find_ahead(self, first: int | None, last: int | None) -> dict[int, Snapshot]:
+        """Find the first of some snapshots in an object store side by side, as far as they are
+        there."""
+        if first is None or last is None or self._store.local_path("") is not None:
+            return {}
+
+        def find(number: int) -> Snapshot | None:
+            try:
+                return self._history.find(number)
+            except SnapshotNotFoundError:  # said when its turn comes
+                return None
+
+        numbers = range(first, min(last + 1, first + REQUESTS))
+        found = zip(numbers, each(self._store, find, numbers), strict=True)
+        return {number: snapshot for number, snapshot in found if snapshot is not None}
 
     def _read(
         self, first: int | None, last: int | None, takes: Callable[[bytes, int | None], bool]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Callable
 
@@ -26,6 +27,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import each, together
 
 
 class SnapshotExpirer:
@@ -41,6 +43,9 @@ class SnapshotExpirer:
     two sees the other: either the reader chooses another snapshot, or what was written down stays
     as it is, and nothing is deleted, until no consumer needs any of it. Nobody takes it back, as
     another process may be about to carry it out.
+
+    An object store deletes many snapshots at once, in any order. Whoever meets the gap finds in
+    what was written down that no rollback left it: see `SnapshotStore.look_below`.
 
     Args:
         store: the table's root, or a branch.
@@ -108,7 +113,11 @@ class SnapshotExpirer:
         """End what a killed process began. Once is enough: `_carry_out` meets later ones."""
         if self._resumed:
             return ExpiryReport()
-        begun = self._journal.read()
+        begun, _, changelog = together(
+            self._history, self._journal.read, self._find_earliest, self._find_changelog
+        )
+        self._has_changelogs = changelog is not None
+        self._oldest_changelog = changelog
         report = self._finish(begun, resumed=True) if begun is not None else ExpiryReport()
         self._resumed = True
         return report
@@ -217,10 +226,15 @@ class SnapshotExpirer:
         return report
 
     def _delete_snapshots(self, expiring: Expiring, *, resumed: bool) -> None:
-        for snapshot in expiring.expired:
-            # After a rollback another snapshot may have the id.
-            if not resumed or self._snapshots.holds(snapshot):
+        expired = expiring.expired
+        if resumed:  # after a rollback another snapshot may have the id
+            there = each(self._history, self._snapshots.holds, expired)
+            expired = tuple(itertools.compress(expired, there))
+        if self._history.local_path("") is not None:
+            for snapshot in expired:
                 self._snapshots.delete(snapshot.id)
+        elif expired:
+            self._snapshots.delete(*(snapshot.id for snapshot in expired))
         self._history.write(paths.EARLIEST_HINT, str(expiring.kept.id).encode())
 
     def _find_earliest(self) -> Snapshot | None:

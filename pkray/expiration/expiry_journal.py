@@ -13,8 +13,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.json_files import decode
 from pkray.storage.object_store import ObjectStore
 
-PATH = f"{paths.SNAPSHOT_DIR}/EXPIRING"
-"""Other engines pass it over, as they look for ``snapshot-*``."""
+PATH = paths.EXPIRING
 
 
 class Expiring(msgspec.Struct, frozen=True, kw_only=True):

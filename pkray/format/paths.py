@@ -25,6 +25,9 @@ WRITER_DIR = "writer"
 """Of pkray alone."""
 
 EARLIEST_HINT = f"{SNAPSHOT_DIR}/EARLIEST"
+EXPIRING = f"{SNAPSHOT_DIR}/EXPIRING"
+"""What an expiry is about to delete. Other engines pass it over, as they look for
+``snapshot-*``."""
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _BUCKET = re.compile(r"(?:^|/)bucket-(-?\d+)$")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pkray.errors import CorruptFileError, MissingFileError
 from pkray.format import paths
 from pkray.schema.table_schema import TableSchema
@@ -15,10 +17,13 @@ class SchemaFiles:
     Args:
         store: the root of the table, or of a branch.
         known: schemas that are at hand.
+        read: reads a file, by its path; default from the store.
     """
 
-    def __init__(self, store: ObjectStore, *known: TableSchema) -> None:
-        self._store = store
+    def __init__(
+        self, store: ObjectStore, *known: TableSchema, read: Callable[[str], bytes] | None = None
+    ) -> None:
+        self._read_file = read or store.read
         self._read = {schema.id: schema for schema in known}
 
     def __call__(self, schema_id: int) -> TableSchema:
@@ -48,7 +53,7 @@ class SchemaFiles:
 
     def _load(self, schema_id: int) -> TableSchema:
         path = paths.schema(schema_id)
-        found = TableSchema.from_json(self._store.read(path), path=path)
+        found = TableSchema.from_json(self._read_file(path), path=path)
         if found.id != schema_id:
             raise CorruptFileError(
                 f"schema file {path!r} is damaged: it holds schema {found.id}; restore it from a "

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
-from pkray.metadata.named_files import numbered_files, read_hint, write_hint
+from pkray.metadata.named_files import find_earliest, numbered_files, read_hint, write_hint
 from pkray.storage.object_store import ObjectStore
 
 _PREFIX = f"{paths.CHANGELOG_DIR}/changelog-"
@@ -35,10 +35,7 @@ class ChangelogStore:
 
     def earliest_id(self) -> int | None:
         """Return the oldest changelog's id, or None."""
-        hint = read_hint(self._store, EARLIEST_HINT)
-        if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
-            return hint
-        return min(self.ids(), default=None)
+        return find_earliest(self._store, EARLIEST_HINT, self._exists, self.ids)
 
     def latest_id(self) -> int | None:
         """Return the newest changelog's id, or None."""

@@ -7,10 +7,12 @@ trusted: a wrong or missing one costs time, not correctness.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from pkray.errors import CorruptFileError, StorageError
+from pkray.metadata.metadata_cache import metadata
 from pkray.storage.object_store import FileStatus, ObjectStore
+from pkray.storage.side_by_side import each
 
 
 def named_files(
@@ -60,7 +62,56 @@ def read_hint(store: ObjectStore, path: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) < 19 else None
 
 
+def recalled_hint(store: ObjectStore, path: str) -> int:
+    """Return what this process last knew of what a hint says, or else read it; 0: nothing."""
+    if store.local_path("") is not None:
+        return read_hint(store, path) or 0
+    known: int | None = metadata.get(("hint", store.location(path)))
+    if known is None:
+        known = read_hint(store, path) or 0
+        recall(store, path, known)
+    return known
+
+
+def known_hint(store: ObjectStore, path: str) -> int:
+    """Return what this process last knew of what a hint says, without a request; 0: nothing."""
+    known: int | None = metadata.get(("hint", store.location(path)))
+    return known or 0
+
+
+def recall(store: ObjectStore, path: str, number: int) -> None:
+    """Have this process know what a hint should say, so as not to read it."""
+    if store.local_path("") is None:
+        metadata.put(("hint", store.location(path)), number)
+
+
+def find_earliest(
+    store: ObjectStore,
+    hint_path: str,
+    exists: Callable[[int], bool],
+    ids: Callable[[], Sequence[int]],
+) -> int | None:
+    """Find the lowest number in use, where numbers are contiguous; None where there is none.
+
+    Args:
+        hint_path: of the hint that says it.
+        exists: whether a number is in use.
+        ids: lists all of them.
+    """
+    hint = recalled_hint(store, hint_path)
+    if hint == 1:
+        is_it = exists(1)
+    else:
+        is_it = hint > 1 and each(store, exists, (hint, hint - 1)) == [True, False]
+    if is_it:
+        return hint
+    earliest = min(ids(), default=None)
+    recall(store, hint_path, earliest or 0)
+    return earliest
+
+
 def write_hint(store: ObjectStore, path: str, number: int) -> None:
     """Write an id to a hint, if that can be: the file of that id is there either way."""
     with contextlib.suppress(StorageError):
         store.write(path, str(number).encode())
+        recall(store, path, number)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 from pkray.errors import StorageError, TableExistsError, TableNotFoundError
 from pkray.format import paths
 from pkray.format.schema_files import SchemaFiles
 from pkray.lsm.engines import check_functions, merge_engine
 from pkray.lsm.engines.merge_order import depends_on_merges
+from pkray.metadata.marked_files import read_marked
 from pkray.metadata.named_files import numbered_files
 from pkray.options import idle_options
 from pkray.schema.changes import SchemaChange
@@ -28,18 +30,33 @@ class SchemaStore:
     def __init__(self, store: ObjectStore, table: str) -> None:
         self._store = store
         self._table = table
-        self._files = SchemaFiles(store)
+        self._files = SchemaFiles(store, read=self._read_file)
         self._marks: dict[int, Hashable] = {}
+        self._listed: dict[int, Hashable] = {}
         self.replacements = 0
         """Grows when `newest` finds that schemas it had read are others now: a branch took the
         table's place, or was made anew."""
 
+    def copy(self) -> SchemaStore:
+        """Make another store that knows what this one knows."""
+        made = SchemaStore(self._store, self._table)
+        made._marks, made._listed = dict(self._marks), dict(self._listed)
+        return made
+
     def exists(self) -> bool:
-        return self._store.exists(paths.schema(0)) or bool(self.ids())
+        """Whether there is a schema, and so a table."""
+        if self._store.local_path("") is not None and self._store.exists(paths.schema(0)):
+            return True
+        return bool(self.ids())
 
     def ids(self) -> list[int]:
         """List the schema ids, ascending."""
-        return sorted(number for number, _ in self._listed())
+        return sorted(self.marks())
+
+    def marks(self) -> dict[int, Hashable]:
+        """List the schema ids, each with a mark that changes when its file is written again."""
+        self._listed = {number: file.mark for number, file in numbered_files(self._store, _PREFIX)}
+        return self._listed
 
     def latest(self) -> TableSchema:
         """Return the newest schema.
@@ -48,7 +65,7 @@ class SchemaStore:
             TableNotFoundError: there is none.
             CorruptFileError: its file is damaged.
         """
-        return self.newest_of(self.ids())
+        return self.newest_of(self.marks())
 
     def read(self, schema_id: int) -> TableSchema:
         """Return the schema of that id.
@@ -61,12 +78,17 @@ class SchemaStore:
 
     def newest(self) -> TableSchema:
         """Return the newest schema, read again only if its file was written again: one request."""
-        marks = dict(self._listed())
-        for number in self._marks.keys() | marks.keys():
-            if marks.get(number) != self._marks.get(number) and self._files.renew(number):
+        before, self._marks = self._marks, self.marks()
+        for number in before.keys() | self._marks.keys():
+            if self._marks.get(number) != before.get(number) and self._files.renew(number):
                 self.replacements += 1
-        self._marks = marks
-        return self.newest_of(marks)
+        return self.newest_of(self._marks)
+
+    @property
+    def listing(self) -> str:
+        """Say what `newest` last listed; equal to what another store says that listed the same."""
+        listed = sorted((number, repr(mark)) for number, mark in self._marks.items())
+        return hashlib.blake2b(repr(listed).encode(), digest_size=16).hexdigest()
 
     def change(
         self,
@@ -97,25 +119,23 @@ class SchemaStore:
                 _say_idle(changed, latest)
                 return changed
 
-    def _listed(self) -> Iterator[tuple[int, Hashable]]:
-        """Yield schema ids, each with a mark that changes when its file is written again."""
-        for number, file in numbered_files(self._store, _PREFIX):
-            yield number, file.mark
-
-    def newest_of(self, ids: Iterable[int]) -> TableSchema:
-        """Return the newest of the schemas that were listed.
+    def newest_of(self, marks: Mapping[int, Hashable]) -> TableSchema:
+        """Return the newest of the schemas that `marks` listed.
 
         Raises:
             TableNotFoundError: there is none.
             CorruptFileError: its file is damaged.
         """
-        newest = max(ids, default=None)
+        newest = max(marks, default=None)
         if newest is None:
             raise TableNotFoundError(
                 f"table {self._table} does not exist: create it first, or correct its name",
                 table=self._table,
             )
         return self.read(newest)
+
+    def _read_file(self, path: str) -> bytes:
+        return read_marked(self._store, path, self._listed.get(int(path.removeprefix(_PREFIX))))
 
     def _create(self, path: str, data: bytes) -> bool:
         """Whether the file of that name is ours: also where the answer to its creation was lost."""

@@ -9,16 +9,37 @@ from collections.abc import Hashable, Iterator
 from typing import Literal
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from pkray.errors import CorruptFileError, MissingFileError, SnapshotNotFoundError, StorageError
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot, decode, encode
+from pkray.json_files import decode as decode_json
 from pkray.metadata.metadata_cache import metadata
-from pkray.metadata.named_files import numbered_files, read_hint, write_hint
+from pkray.metadata.named_files import (
+    find_earliest,
+    numbered_files,
+    recall,
+    recalled_hint,
+    write_hint,
+)
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import REQUESTS, ahead, each, together
+from pkray.storage.side_by_side import REQUESTS, ahead, each
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
 Below = Literal["there", "expired", "lost"]
+_FEW = 8
+"""Snapshots that are read with the newest one: whoever follows them is likely to look at them."""
+
+
+class _Expiring(msgspec.Struct):
+    """The part of what an expiry has written down that tells which snapshots go."""
+
+    expired: tuple[Snapshot, ...] = msgspec.field(name="dead")
+    kept: Snapshot
+
+
+_expiring = msgspec.json.Decoder(_Expiring)
 
 
 class SnapshotStore:
@@ -50,18 +71,23 @@ class SnapshotStore:
         if self._seen:
             is_there, has_next = self._look_at(self._seen)
             if is_there and not has_next:
+                self._see(self._seen)
                 return self._seen
             start = self._seen + has_next if is_there else 0
-        hint = read_hint(self._store, paths.LATEST_HINT) or 0
+        hint = recalled_hint(self._store, paths.LATEST_HINT)
         if hint > start:
             is_there, has_next = self._look_at(hint)
             if is_there and not has_next:
-                self._seen = hint
+                self._see(hint)
                 return hint
             start = hint + has_next if is_there else start
         latest = self._climb(start) if start else max(self.ids(), default=None)
-        self._seen = latest or 0
+        self._see(latest or 0)
         return latest
+
+    def _see(self, snapshot_id: int) -> None:
+        self._seen = snapshot_id
+        recall(self._store, paths.LATEST_HINT, snapshot_id)
 
     def _look_at(self, snapshot_id: int) -> tuple[bool, bool]:
         """Whether a snapshot is there, and the next one; the latter is not looked for in vain on a
@@ -97,10 +123,7 @@ class SnapshotStore:
 
     def earliest_id(self) -> int | None:
         """Return the oldest snapshot's id that has not expired, or None."""
-        hint = read_hint(self._store, paths.EARLIEST_HINT)
-        if hint and self._exists(hint) and not (hint > 1 and self._exists(hint - 1)):
-            return hint
-        return min(self.ids(), default=None)
+        return find_earliest(self._store, paths.EARLIEST_HINT, self._exists, self.ids)
 
     def ids(self) -> builtins.list[int]:
         """List the ids of all snapshots, ascending, by listing the directory."""
@@ -190,15 +213,14 @@ class SnapshotStore:
     def note_published(self, snapshot: Snapshot) -> None:
         """Keep a snapshot that is visible."""
         self._keep(snapshot)
-        self._seen = max(self._seen, snapshot.id)
+        self._see(max(self._seen, snapshot.id))
         if self._newest is None or self._newest[0].id == snapshot.id - 1:
             self._newest = snapshot, None
 
     def follow_with_hints(self, snapshot: Snapshot) -> None:
         """Move the hints on to a snapshot that is visible."""
         hints = [paths.LATEST_HINT, *([paths.EARLIEST_HINT] if snapshot.id == 1 else [])]
-        for hint in hints:
-            write_hint(self._store, hint, snapshot.id)
+        each(self._store, lambda hint: write_hint(self._store, hint, snapshot.id), hints)
 
     def remove_published(self, snapshot: Snapshot) -> None:
         """Delete a snapshot just published, which has got into another table or comes too late."""
@@ -217,7 +239,8 @@ class SnapshotStore:
         """Find out what became of the snapshot on which another was just published.
 
         A rollback may have removed it between the two: then nothing that was read before is known
-        any more. Expiry may have, too, but it leaves nothing older.
+        any more. Expiry may have, too, but it leaves nothing older in the end, and has said before
+        what it deletes.
         """
         try:
             if self._load(base.id) == base:
@@ -225,11 +248,28 @@ class SnapshotStore:
             self.invalidations += 1
         except SnapshotNotFoundError as error:
             self.invalidations += 1
-            if error.earliest is None or error.earliest > base.id:
+            if error.earliest is None or error.earliest > base.id or self._is_expiring(base):
                 return "expired"
         with self._lock:
             self._kept.clear()
         return "lost"
+
+    def _is_expiring(self, missing: Snapshot) -> bool:
+        """Whether a snapshot that is gone, though older ones are there, went with an expiry.
+
+        An expiry deletes snapshots in any order, and writes down first which, and which one after
+        them it keeps. A rollback to one of them would have removed that one before the others.
+        """
+        try:
+            said = decode_json(self._store.read(paths.EXPIRING), _expiring)
+        except MissingFileError:
+            said = None
+        except ValueError:
+            return False
+        if said is None or not any(missing.is_same(each) for each in said.expired):
+            known = self.ids()  # it may have ended since
+            return not known or known[0] > missing.id
+        return self.holds(said.kept)
 
     def remove_from(self, first: int) -> builtins.list[Snapshot]:
         """Delete the snapshots from an id on, the newest first, until no more come.
@@ -250,10 +290,16 @@ class SnapshotStore:
         self._seen = 0
         return removed
 
-    def delete(self, snapshot_id: int) -> None:
-        """Delete a snapshot's file, and forget it; the hints stay."""
-        self._store.delete(paths.snapshot(snapshot_id))
-        self._forget(snapshot_id)
+    def delete(self, snapshot_id: int, *others: int) -> None:
+        """Delete the files of snapshots, and forget them; the hints stay.
+
+        Args:
+            others: go with it, in any order.
+        """
+        numbers = (snapshot_id, *others)
+        self._store.delete([paths.snapshot(number) for number in numbers])
+        for number in numbers:
+            self._forget(number)
 
     def write_hints(self) -> None:
         """Let the hints say what is there."""
@@ -274,28 +320,36 @@ class SnapshotStore:
         return latest
 
     def _still_newest(self) -> Snapshot | None:
-        """Read the newest snapshot known and look for the next one in one round of requests; None
-        where another may be the newest, and on a disk, where marks cost less."""
+        """Read the newest snapshot known and the next one in one round of requests; None where
+        another may be the newest, and on a disk, where marks cost less."""
         if self._store.local_path("") is not None:
             return None
-        seen = self._seen or read_hint(self._store, paths.LATEST_HINT) or 0
+        hint = recalled_hint(self._store, paths.LATEST_HINT)
+        seen = self._seen or hint
         if not seen:
             return None
-        found, has_next = together(
-            self._store, lambda: self._read_if_there(seen), lambda: self._exists(seen + 1)
-        )
-        if found is None:
+        # What others in this process saw after it is likely to be the newest, and is read with it,
+        # as are the few between.
+        last = max(seen, hint)
+        first = seen if last - seen < _FEW else last
+        numbers = builtins.range(first, last + 2)
+        *known, after = each(self._store, self._read_if_there, numbers)
+        if None in known:
             return None
-        if not has_next:
-            self._seen = seen
-            self._notice(found, None)
-            return found
-        self._seen = self._climb(seen + 1)
-        try:
-            return self._follow(self._seen)
-        except (SnapshotNotFoundError, MissingFileError):  # rolled back or expired meanwhile
-            self._seen = 0
+        newest = known[-1] if after is None else self._newest_after(after)
+        if newest is None:
             return None
+        self._see(newest.id)
+        self._notice(newest, None)
+        return newest
+
+    def _newest_after(self, snapshot: Snapshot) -> Snapshot | None:
+        """Read the newest snapshot at or after one; None where the table is rolled back."""
+        start = snapshot.id
+        one, two = each(self._store, self._read_if_there, (start + 1, start + 2))  # as commits make
+        if one is None:
+            return snapshot
+        return one if two is None else self._read_if_there(self._climb(start + 2))
 
     def _read_if_there(self, snapshot_id: int) -> Snapshot | None:
         try:

@@ -7,10 +7,14 @@ from collections.abc import Hashable
 
 from pkray.errors import MissingFileError, TableNotFoundError, TableReplacedError
 from pkray.format import paths
+from pkray.metadata.marked_files import held, read_marked, was_read
 from pkray.metadata.named_files import numbered_files
-from pkray.storage.branch_store import main_and_history
+from pkray.metadata.schemas import SchemaStore
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.branch_store import BranchStore, main_and_history
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import together
 
 
 class TableIdentity:
@@ -65,6 +69,10 @@ class TableIdentity:
             )
         self._mark = mark
 
+    def note_checked(self, invalidations: int) -> None:
+        """Note that the table was the same when a holder had seen so much: see below."""
+        self._checked_at = invalidations
+
     def check_same_table_after(self, invalidations: int) -> None:
         """Check as `check_same_table` does, if something was invalidated since the last time.
 
@@ -86,12 +94,44 @@ def read_identity(store: ObjectStore) -> str | None:
     """Read what tells the table from all others, 16 hexadecimal digits; None without a table."""
     main, _ = main_and_history(store)
     first = _first_schema(main)
-    return None if first is None else hashlib.blake2b(first, digest_size=8).hexdigest()
+    return None if first is None else identity_of(first)
+
+
+def identity_of(first: bytes) -> str:
+    """Make the identity of the table that has this first schema file."""
+    return hashlib.blake2b(first, digest_size=8).hexdigest()
+
+
+def identified(store: ObjectStore, schemas: SchemaStore) -> tuple[str | None, TableSchema]:
+    """Read which table is there, and its newest schema: in one round of requests, as a rule.
+
+    The identity is never of a later table than the schema.
+
+    Args:
+        schemas: of the table, or of the branch, that `store` has.
+
+    Raises:
+        TableNotFoundError: there is none.
+        CorruptFileError: the schema's file is damaged.
+    """
+    if not isinstance(store, BranchStore) and store.local_path("") is None:
+        if was_read(store, paths.schema(0)):
+            marks = schemas.marks()
+        else:
+            _, marks = together(store, lambda: read_identity(store), schemas.marks)
+        if not marks:
+            return None, schemas.newest_of(marks)
+        first = min(marks)
+        data = held(store, paths.schema(first), marks[first])
+        if data is not None:  # both are as they were listed
+            return identity_of(data), schemas.newest_of(marks)
+    identity = read_identity(store)
+    return identity, schemas.latest()
 
 
 def _first_schema(main: ObjectStore) -> bytes | None:
     try:
-        return main.read(paths.schema(0))
+        return read_marked(main, paths.schema(0))
     except MissingFileError:
         prefix = paths.schema(0).removesuffix("0")
         numbers = [number for number, _ in numbered_files(main, prefix)]

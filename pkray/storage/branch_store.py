@@ -54,6 +54,9 @@ class BranchStore(ObjectStore):
     def read(self, path: str) -> bytes:
         return self.main.read(self._path(path))
 
+    def read_marked(self, path: str) -> tuple[bytes, Hashable]:
+        return self.main.read_marked(self._path(path))
+
     def write(self, path: str, data: bytes) -> None:
         self.main.write(self._path(path), data)
 

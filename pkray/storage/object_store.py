@@ -99,6 +99,13 @@ class ObjectStore(abc.ABC):
     def read(self, path: str) -> bytes:
         """Read the whole content. Raises `MissingFileError`."""
 
+    def read_marked(self, path: str) -> tuple[bytes, Hashable]:
+        """Read the whole content, and the mark with which a listing has it.
+
+        The mark is None where there is none that stands for the content. Raises `MissingFileError`.
+        """
+        return self.read(path), None
+
     @abc.abstractmethod
     def write(self, path: str, data: bytes) -> None:
         """Create or replace a file, at once and whole."""

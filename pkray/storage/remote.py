@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from itertools import chain
 from typing import Any, TypeVar
@@ -22,6 +22,7 @@ from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Path
 from pkray.storage.remote_files import PART_BYTES, RangeReader, RemoteOutput
 from pkray.storage.requests import RequestLimits, Requests
 from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal, shown_key
+from pkray.storage.uploads import settle
 
 T = TypeVar("T")
 
@@ -100,11 +101,21 @@ class RemoteStore(ObjectStore):
         return f"{self._prefix}/{path}" if self._prefix else path
 
     def _call(self, doing: str, path: str, call: Callable[[], T]) -> T:
+        settle(self.location(path))
         return self._requests.send(doing, self.location(path), call)
 
     def read(self, path: str) -> bytes:
         key = self._key(path)
         return self._call("read", path, lambda: obstore.get(self._store, key).bytes().to_bytes())
+
+    def read_marked(self, path: str) -> tuple[bytes, Hashable]:
+        key = self._key(path)
+
+        def get() -> tuple[bytes, Hashable]:
+            found = obstore.get(self._store, key)
+            return found.bytes().to_bytes(), found.meta.get("e_tag")
+
+        return self._call("read", path, get)
 
     def write(self, path: str, data: bytes) -> None:
         key = self._key(path)
@@ -183,7 +194,10 @@ class RemoteStore(ObjectStore):
     def delete(self, paths: str | Iterable[str]) -> None:
         named = [paths] if isinstance(paths, str) else list(paths)
         for start in range(0, len(named), 1000):
-            keys = [self._key(path) for path in named[start : start + 1000]]
+            some = named[start : start + 1000]
+            for path in some:
+                settle(self.location(path))
+            keys = [self._key(path) for path in some]
             self._call("delete", named[start], partial(self._delete, keys))
 
     def _delete(self, keys: Paths) -> None:
@@ -195,6 +209,7 @@ class RemoteStore(ObjectStore):
                     obstore.delete(self._store, key)
 
     def open_input(self, path: str) -> pa.NativeFile:
+        settle(self.location(path))
         reader = RangeReader(self._store, self._key(path), self.location(path), self._requests)
         return pa.PythonFile(reader, mode="r")
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import obstore
 import pyarrow as pa
 from obstore import exceptions
 
+from pkray.storage import uploads
 from pkray.storage.block_checksums import BlockHasher
 from pkray.storage.object_store import OutputFile
 from pkray.storage.remote_errors import is_transient
@@ -89,15 +91,17 @@ class RangeReader(io.RawIOBase):
 
 
 class RemoteOutput(OutputFile):
-    """A multipart upload; one that is not completed never becomes a file."""
+    """A file that is sent whole if it is small, and else a multipart upload; one that is not
+    completed never becomes a file."""
 
     def __init__(self, store: Any, key: str, path: str, location: str, requests: Requests) -> None:
         self.path = path
+        self._store = store
+        self._key = key
         self._location = location
         self._requests = requests
-        self._writer: Any = obstore.open_writer(
-            store, key, buffer_size=PART_BYTES, max_concurrency=4
-        )
+        self._small: list[bytes] = []
+        self._writer: Any = None
         self._sink = pa.PythonFile(self, mode="w")
         self._written = 0
         self._hasher = BlockHasher()
@@ -125,9 +129,21 @@ class RemoteOutput(OutputFile):
             self._held.append(bytes(data))
             self._written += len(self._held[-1])
             return
-        self._once(lambda: self._writer.write(memoryview(data).cast("B")))
         self._hasher.update(data)
         self._written += memoryview(data).nbytes
+        if self._writer is None and self._written < PART_BYTES:
+            self._small.append(bytes(data))
+        else:
+            self._write_part(data)
+
+    def _write_part(self, data: Any) -> None:
+        if self._writer is None:
+            self._writer = obstore.open_writer(
+                self._store, self._key, buffer_size=PART_BYTES, max_concurrency=4
+            )
+            before, self._small = b"".join(self._small), []
+            self._once(lambda: self._writer.write(before))
+        self._once(lambda: self._writer.write(memoryview(data).cast("B")))
 
     def flush(self) -> None:
         """Do nothing: parts go out when they are full."""
@@ -139,7 +155,24 @@ class RemoteOutput(OutputFile):
         if self.closed:
             return
         self.closed = True
-        self._once(self._writer.close)
+        if self._writer is not None:
+            self._once(self._writer.close)
+            return
+        data, self._small = b"".join(self._small), []
+        upload = uploads.Upload(self._location, len(data), partial(self._put, data))
+        beside = uploads.current()
+        if beside is None:
+            upload.send()
+        else:
+            beside.begin(upload)
+
+    def _put(self, data: bytes) -> None:
+        """Write the whole file; done again it is the same."""
+
+        def put() -> None:
+            obstore.put(self._store, self._key, data, use_multipart=False)
+
+        self._requests.send("write", self._location, put)
 
     def _once(self, call: Callable[[], object]) -> None:
         """obstore repeats each part by itself; this would send it twice."""
@@ -148,3 +181,4 @@ class RemoteOutput(OutputFile):
     def abort(self) -> None:
         self.closed = True
         self._writer = None  # dropped before completion
+        self._small = []

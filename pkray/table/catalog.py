@@ -14,9 +14,11 @@ from pkray.arguments.facade import ColumnNames, Comment, Name, NameOfTable, Opti
 from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.expiration.branches import BranchHistories
+from pkray.format import paths
 from pkray.format.partition import PartitionSpec
+from pkray.metadata.named_files import recall
 from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.table_identity import read_identity
+from pkray.metadata.table_identity import identified, identity_of, read_identity
 from pkray.options import as_options
 from pkray.schema.table_schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
@@ -88,11 +90,12 @@ class TableCatalog(Closeable):
         """
         location = self._location(TableName.parse(name).require_itself())
         schemas = SchemaStore(location.open(), location.name)
-        if schemas.exists():
+        exists, view = together(self.store, schemas.exists, lambda: self._views.find(location.name))
+        if exists:
             if if_not_exists:
                 return self._load(location)
             raise self._exists(location.name, "use it, or create it only if it does not exist")
-        if self._views.find(location.name) is not None:
+        if view is not None:
             raise errors.TableExistsError(
                 f"{location.name} is a view: drop it first, or choose another name",
                 table=location.name,
@@ -106,7 +109,11 @@ class TableCatalog(Closeable):
         except errors.TableExistsError:
             if not if_not_exists:
                 raise
-        return self._load(location)
+            return self._load(location)
+        recall(location.open(), paths.LATEST_HINT, 0)
+        written = definition.to_json()
+        location = replace(location, identity=identity_of(written))
+        return self._table_class(location, TableSchema.from_json(written), self.runtime)
 
     def load_table(self, name: NameOfTable) -> Table:
         """Load the table of that name.
@@ -303,13 +310,10 @@ class TableCatalog(Closeable):
         return TableLocation(url, name, self._storage_options)
 
     def _load(self, location: TableLocation) -> Table:
-        # Before the schema: a table created between the two is refused later on.
         store = location.open()
-        schemas = SchemaStore(store, location.name)
-        identity, ids = together(store, lambda: read_identity(store), schemas.ids)
-        location = replace(location, identity=identity)
         try:
-            return self._table_class(location, schemas.newest_of(ids), self.runtime)
+            identity, schema = identified(store, SchemaStore(store, location.name))
+            return self._table_class(replace(location, identity=identity), schema, self.runtime)
         except errors.TableNotFoundError:
             raise self._missing(location.name) from None
 

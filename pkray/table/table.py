@@ -908,6 +908,11 @@ class Table:
         """As `PartitionWork.replace_all`; for what computes the whole content of a table."""
         return self._partition_work().replace_all(rows, named, read_at, properties)
 
+    def _before(self, snapshot: Snapshot) -> Snapshot:
+        """Read the snapshot before one that `at` has just found to be there; from memory, if it was
+        there then too. Raises `SnapshotNotFoundError`."""
+        return self._reads.snapshots.read(snapshot.id - 1)
+
     def _newest_schema(self) -> TableSchema:
         self._check_same_table()
         return self._reads.schemas.latest()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pyarrow as pa
 
 from pkray.arguments.facade import Label, SnapshotId, checked_class
@@ -13,6 +15,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.secrets import shown_url
+from pkray.storage.side_by_side import together
 from pkray.system.source import MILLIS, optional, table
 
 _COLUMNS = (
@@ -31,10 +34,15 @@ class Consumers:
 
     Args:
         store: the table's root, or a branch.
+        check_same_table: called before a consumer is reset.
     """
 
-    def __init__(self, store: ObjectStore) -> None:
+    def __init__(
+        self, store: ObjectStore, check_same_table: Callable[[], None] = lambda: None
+    ) -> None:
         self._url = store.url
+        self._check_same_table = check_same_table
+        self._store = store
         _, history = main_and_history(store)
         self._consumers = ConsumerStore(history)
         self._snapshots = SnapshotStore(history)
@@ -59,9 +67,16 @@ class Consumers:
             OptionError: a name that no consumer can have, or what is no snapshot's id.
         """
         check_snapshot("next_snapshot_id", next_snapshot_id)
-        latest = self._snapshots.latest_id() or 0
+        _, newest, changelog, oldest = together(
+            self._store,
+            self._check_same_table,
+            self._snapshots.latest_id,
+            self._changelogs.earliest_id,
+            self._snapshots.earliest_id,
+        )
+        latest = newest or 0
         wanted = latest + 1 if next_snapshot_id is None else next_snapshot_id
-        earliest = self._changelogs.earliest_id() or self._snapshots.earliest_id() or 1
+        earliest = changelog or oldest or 1
         if not earliest <= wanted <= latest + 1:
             raise SnapshotNotFoundError(
                 f"consumer {consumer_id!r} cannot go on from snapshot {wanted}: changes from "

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError, SnapshotNotFoundError
+from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshots import SnapshotStore
 
@@ -106,3 +109,39 @@ def test_unfinished_output_is_no_snapshot(five, tmp_path):
     five.delete("snapshot/LATEST")
     assert SnapshotStore(five).ids() == [1, 2, 3, 4, 5]
     assert SnapshotStore(five).latest_id() == 5
+
+
+def expire(store, numbers: list[int], kept: int) -> None:
+    """Write down that snapshots are about to be deleted."""
+    said = {"token": "t", "dead": [snapshot(n) for n in numbers], "kept": snapshot(kept)}
+    store.write(paths.EXPIRING, seal_json(msgspec.json.encode(said)))
+
+
+def test_a_gap_that_an_expiry_leaves_is_no_rollback(five):
+    expire(five, [1, 2, 3], kept=4)
+    five.delete("snapshot/snapshot-2")
+    assert SnapshotStore(five).look_below(snapshot(2)) == "expired"
+
+
+def test_a_gap_that_no_expiry_has_written_down_is_a_rollback(five):
+    five.delete("snapshot/snapshot-2")
+    assert SnapshotStore(five).look_below(snapshot(2)) == "lost"
+
+
+def test_a_rollback_below_what_an_expiry_keeps_is_one(five):
+    expire(five, [1, 2, 3], kept=4)
+    five.delete([f"snapshot/snapshot-{number}" for number in (5, 4, 3, 2)])
+    assert SnapshotStore(five).look_below(snapshot(2)) == "lost"
+
+
+def test_another_snapshot_than_an_expiry_names_went_by_a_rollback(five):
+    expire(five, [1, 2, 3], kept=4)
+    five.delete("snapshot/snapshot-2")
+    other = msgspec.structs.replace(snapshot(2), delta_manifest_list="other")
+    assert SnapshotStore(five).look_below(other) == "lost"
+
+
+def test_a_damaged_word_of_an_expiry_says_nothing(five):
+    five.write(paths.EXPIRING, b"{")
+    five.delete("snapshot/snapshot-2")
+    assert SnapshotStore(five).look_below(snapshot(2)) == "lost"
