@@ -65,16 +65,25 @@ class Attempt:
         self._certain = True
         self._deltas: set[str] = set()
 
-    def publish(self, latest: Snapshot | None) -> Snapshot | None:
+    def publish(
+        self, latest: Snapshot | None, check_newest_writer: Callable[[], None] = lambda: None
+    ) -> Snapshot | None:
         """Try to be the snapshot after the latest; None if that id was taken.
 
+        Args:
+            check_newest_writer: called after the latest was seen, and before anything is
+                published.
+
         Raises:
+            CommitFencedError: the writer is not the newest; nothing was published.
             CommitConflictError: a rollback removed the latest meanwhile, and with it this one.
             CommitUnknownError: the store gave no answer, several times.
             StorageError: writing failed; nothing was published.
             TableReplacedError: another table is there; nothing was published.
         """
-        _, snapshot = together(self._store, self._check_identity, lambda: self._written(latest))
+        *_, snapshot = together(
+            self._store, check_newest_writer, self._check_identity, lambda: self._written(latest)
+        )
         published = self._publish(snapshot)
         if published is None:
             return None

@@ -18,7 +18,7 @@ from pkray.commit.message_files import missing_files
 from pkray.commit.overwriting import Partitions, overwrite_entries
 from pkray.commit.publisher import CommitRetriesExhausted, CommittedElsewhere, Publisher
 from pkray.commit.table_state import TableState
-from pkray.errors import CommitConflictError, CommitError, CommitUnknownError
+from pkray.errors import CommitConflictError, CommitError, CommitFencedError, CommitUnknownError
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.snapshot import Snapshot
@@ -81,7 +81,7 @@ class Committer:
         self._schema_source = schema
         self._rng = rng or random.SystemRandom()
         self._ignore_empty = ignore_empty
-        self._table = TableState(store, commit_user, identity, snapshots)
+        self._table = TableState(store, commit_user, identity, snapshots, self._read_schema)
         self.snapshots = self._table.snapshots
         self._history = self._table.history
         self._checks = CommitChecks(store, self._table)
@@ -99,6 +99,7 @@ class Committer:
         assigned_at: int | None = None,
         base: int | None = None,
         generation: int | None = None,
+        seen: bool = False,
     ) -> CommitResult:
         """Publish an APPEND snapshot, then a COMPACT snapshot if the messages compact.
 
@@ -114,6 +115,8 @@ class Committer:
                 default other commits may add rows to the same buckets meanwhile; which row of a
                 key wins then is chance.
             generation: of the writer, as of `WriterFences`; None: nobody takes over from it.
+            seen: publish on top of what `base` saw, without looking again: who has committed
+                since has taken the snapshot's id, and is seen then.
 
         Raises:
             CommitBaseMovedError: rows were added to a bucket after ``base``: number the new ones
@@ -127,9 +130,12 @@ class Committer:
             StorageError: a file could not be read or written; commit again with this identifier.
         """
         while True:
-            known, committable = self._committable(name, messages, watermark, properties)
+            how = (watermark, properties)
+            known, committable = self._committable(name, messages, *how, seen=seen)
             if known:
                 return self._repeat(committable)
+            self._use_schema_of(messages)
+            has_looked, seen = not seen, False
             change = committable.appended(assigned_at, base, generation)
             published = None
             try:
@@ -137,6 +143,10 @@ class Committer:
                     published = self._publish(change)
             except CommittedElsewhere:  # by whom, is seen now
                 continue
+            except CommitFencedError:
+                if has_looked:
+                    raise
+                continue  # whoever took over may have made this very commit
             compact, conflict = self._compact(committable)
             return CommitResult(published, compact, bool(published or compact), conflict)
 
@@ -215,18 +225,25 @@ class Committer:
         self._table.synchronise()
         return self._history.find(identifier).newest
 
-    def base(self) -> int:
-        """Return the newest snapshot's id (0: none) for what is to be committed next.
+    def base(self, *, seen: bool = False) -> Snapshot | None:
+        """Return the newest snapshot (None: none) for what is to be committed next.
 
         If the table is rolled back meanwhile, new rows are refused where they are numbered after
         a base, and a compaction is dropped.
-        """
-        latest = self._table.take_base()
-        return latest.id if latest else 0
 
-    def find(self, name: CommitName) -> int | None:
-        """Return the identifier of a commit; None where it was not made."""
-        self._table.synchronise()
+        Args:
+            seen: the one that `find` has just seen.
+        """
+        return self._table.take_base(seen=seen)
+
+    def find(self, name: CommitName, *, seen: bool = False) -> int | None:
+        """Return the identifier of a commit; None where it was not made.
+
+        Args:
+            seen: as far as was seen before.
+        """
+        if not seen:
+            self._table.synchronise(with_schema=True)
         if isinstance(name, CommitToken):
             return self._history.find_uuid(name.uuid, name.since)
         newest = self._history.identifier
@@ -256,9 +273,11 @@ class Committer:
         messages: Sequence[CommitMessage],
         watermark: int | None,
         properties: dict[str, str] | None,
+        *,
+        seen: bool = False,
     ) -> tuple[bool, Committable]:
         """Whether a commit was made before, and what it is made of."""
-        known = self.find(name)
+        known = self.find(name, seen=seen)
         identifier = self._next_identifier(name) if known is None else known
         token, is_numbered = self._uuid(), True
         if isinstance(name, CommitToken):
@@ -310,5 +329,14 @@ class Committer:
 
     @property
     def _schema(self) -> TableSchema:
+        return self._table.schema or self._read_schema()
+
+    def _read_schema(self) -> TableSchema:
         source = self._schema_source
         return source if isinstance(source, TableSchema) else source()
+
+    def _use_schema_of(self, messages: Sequence[CommitMessage]) -> None:
+        """Read the newest schema again, if files were written under a later one than was seen."""
+        files = (f for m in messages for f in (*m.new_files, *m.compact_after))
+        if any(file.schema_id > self._schema.id for file in files):
+            self._table.schema = self._read_schema()

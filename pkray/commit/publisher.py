@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from pkray.commit.attempt import Attempt
 from pkray.commit.backoff import Backoff
@@ -89,10 +90,9 @@ class Publisher:
                         change = on_top_of(latest)
                         attempt.renew(change)
                     if snapshot is None:
-                        self._checks.check_newest_writer(change)
-                        self._checks.check_base(change, latest, schema)
-                        self._checks.check_conflicts(change, latest, schema)
-                        snapshot = attempt.publish(latest)
+                        self._check(change, latest, schema)
+                        fence = partial(self._checks.check_newest_writer, change)
+                        snapshot = attempt.publish(latest, fence)
                 except (MissingFileError, SnapshotNotFoundError):
                     if latest is None or self._table.snapshots.holds(latest):
                         raise
@@ -107,6 +107,15 @@ class Publisher:
             raise self._retries_exhausted(change, tries + 1, f"commit.{limit}")
         except (PkrayError, CommittedElsewhere):
             attempt.discard()
+            raise
+
+    def _check(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
+        """Check that a change fits; an older writer is told so, and not what follows from it."""
+        try:
+            self._checks.check_base(change, latest, schema)
+            self._checks.check_conflicts(change, latest, schema)
+        except CommitError:
+            self._checks.check_newest_writer(change)
             raise
 
     def _published_before(self, change: Change, attempt: Attempt) -> Snapshot | None:

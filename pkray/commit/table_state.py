@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pkray.commit.change import Change
 from pkray.commit.conflicts import LiveFile, LiveFiles
-from pkray.errors import SnapshotNotFoundError
+from pkray.errors import SnapshotNotFoundError, TableNotFoundError
 from pkray.format.data_file import ManifestEntry
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_history import CommitHistory
 from pkray.metadata.live import BucketId, FileKey, apply_changes, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import together
 
 
 class TableState:
@@ -23,15 +25,20 @@ class TableState:
         user: the commit user.
         identity: of the table that is expected; None: whichever is there.
         snapshots: shared with others, so that each is read once.
+        schema: reads the table's newest schema.
     """
 
     def __init__(
         self,
         store: ObjectStore,
         user: str,
-        identity: TableIdentity | None = None,
-        snapshots: SnapshotStore | None = None,
+        identity: TableIdentity | None,
+        snapshots: SnapshotStore | None,
+        schema: Callable[[], TableSchema],
     ) -> None:
+        self._store = store
+        self._read_schema = schema
+        self.schema: TableSchema | None = None
         self.identity = identity
         self.snapshots = snapshots or SnapshotStore(store)
         self.history = CommitHistory(self.snapshots, user)
@@ -41,13 +48,20 @@ class TableState:
         """The number of times that the table was seen to be rolled back."""
         self._based_at: int | None = None
 
-    def synchronise(self) -> Snapshot | None:
+    def synchronise(self, *, with_schema: bool = False) -> Snapshot | None:
         """See what others committed meanwhile; the newest snapshot.
+
+        Args:
+            with_schema: read the newest schema, too.
 
         Raises:
             TableReplacedError: another table is there.
         """
-        latest = self.snapshots.latest()
+        if with_schema:
+            works = (self.snapshots.latest, self._newest_schema)
+            latest, self.schema = together(self._store, *works)
+        else:
+            latest = self.snapshots.latest()
         if self.identity is not None:
             self.identity.check_same_table_after(self.snapshots.invalidations)
         if self.snapshots.rollbacks != self.rollbacks:
@@ -58,11 +72,24 @@ class TableState:
         self.history.advance(latest)
         return latest
 
-    def take_base(self) -> Snapshot | None:
-        """See the newest snapshot, and from now on whether it is lost."""
-        latest = self.synchronise()
+    def _newest_schema(self) -> TableSchema:
+        try:
+            return self._read_schema()
+        except TableNotFoundError:
+            if self.identity is not None:
+                self.identity.check_same_table()  # says that it was there
+            raise
+
+    def take_base(self, *, seen: bool = False) -> Snapshot | None:
+        """See the newest snapshot and schema, and from now on whether the snapshot is lost.
+
+        Args:
+            seen: take those that were last seen.
+        """
+        if not seen or self.schema is None:
+            self.synchronise(with_schema=True)
         self._based_at = self.rollbacks
-        return latest
+        return self.newest
 
     @property
     def has_lost_base(self) -> bool:

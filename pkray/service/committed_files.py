@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pkray.commit.index_files import index_files
 from pkray.errors import MissingFileError, SnapshotNotFoundError
@@ -78,21 +78,62 @@ class CommittedFiles:
         number = self.snapshot_id if snapshot_id is None else snapshot_id
         return self._totals.get(number, {}).get(partition)
 
-    def advance(self, snapshot_id: int | None = None) -> int:
+    def begin(self, latest: Snapshot | None) -> None:
+        """Begin with the snapshot that was just found to be the newest of the expected table.
+
+        Raises:
+            TableReplacedError: another table is there.
+        """
+        if self._identity is not None:
+            self._identity.note_checked(self._snapshots.invalidations)
+        if latest is None:
+            return
+        self._snapshots.note_published(latest)
+        try:
+            with self._lock:
+                self._move(latest)
+        except (SnapshotNotFoundError, MissingFileError):  # it has expired meanwhile
+            self.advance()
+
+    def advance(self, snapshot_id: int | None = None, seen: Sequence[Snapshot] = ()) -> int:
         """Move on to the snapshot (the latest by default).
 
         Going back is not done, unless the table was rolled back: then everything is read anew.
+
+        Args:
+            seen: snapshots up to that one, each made on top of the one before, as the table's
+                coordinator has just seen them.
 
         Raises:
             TableReplacedError: another table is there.
         """
         with self._lock:
+            if snapshot_id is not None and self._follow_seen(snapshot_id, seen):
+                return self.snapshot_id
             for _ in range(_TRIES):
                 try:
                     return self._advance(snapshot_id)
                 except (SnapshotNotFoundError, MissingFileError):  # rolled back under our hands
                     snapshot_id = None
             return self._advance(None)
+
+    def _follow_seen(self, snapshot_id: int, seen: Sequence[Snapshot]) -> bool:
+        """Move on without a request, if the snapshots seen go on from the one that is held."""
+        numbers = [snapshot.id for snapshot in seen]
+        is_chain = numbers == list(range(snapshot_id - len(seen) + 1, snapshot_id + 1))
+        if not seen or not is_chain:
+            return False
+        held = self._snapshot
+        if held not in (seen if seen[0].id > 1 else (None, *seen)):
+            return False
+        for snapshot in seen[0 if held is None else seen.index(held) + 1 :]:
+            self._snapshots.note_published(snapshot)
+        if snapshot_id > self.snapshot_id:
+            try:
+                self._move(seen[-1])
+            except (SnapshotNotFoundError, MissingFileError):  # rolled back under our hands
+                return False
+        return True
 
     def _advance(self, snapshot_id: int | None) -> int:
         latest = self._snapshots.latest() if snapshot_id is None else None

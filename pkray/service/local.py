@@ -12,7 +12,6 @@ from typing import Any
 
 from pkray.clock import now_millis
 from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
@@ -22,6 +21,7 @@ from pkray.service.client.pusher import PushTarget
 from pkray.service.client.table_service import TableService
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.dedicated_compaction import spread_over_threads
+from pkray.service.first_look import FirstLook
 from pkray.service.handle import Handle
 from pkray.service.leases import beat_seconds
 from pkray.service.local_handle import LocalHandle
@@ -146,7 +146,7 @@ class LocalRuntime:
         self._renewal.set(_RENEWAL_SECONDS, renew)
 
     def _start(self, location: TableLocation, schema: TableSchema) -> TableService:
-        TableIdentity.at(location).check_same_table()
+        look = FirstLook.at(location)
         count = self._owners or default_owners(schema, os.cpu_count() or 1)
         directory = f"{self._directory}/{location.fingerprint}-{uuid.uuid4().hex[:8]}"
 
@@ -156,7 +156,7 @@ class LocalRuntime:
         def owner(index: int) -> BucketOwner:
             folder, lease = f"{directory}/owner-{index}", self._lease_millis
             settings = OwnerSettings(index, count, folder, lease_millis=lease)
-            return BucketOwner(location, settings, now_millis)
+            return BucketOwner(location, settings, now_millis, look=look)
 
         owners = [OwnerClient(handle(owner(i), f"owner {i}")) for i in range(count)]
         coordinator = Coordinator.of_table(location, owners)

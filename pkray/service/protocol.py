@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
 import msgspec
@@ -238,11 +238,13 @@ class Acknowledgement(msgspec.Struct, frozen=True):
         snapshot_id: the snapshot that its work is in.
         hash_files: the index files of the commit, those of other owners' buckets included.
         new: the snapshot was made by this commit, not by an earlier attempt of its name.
+        made: the snapshots of the commit, after the one that they were put on top of.
     """
 
     snapshot_id: int
     hash_files: tuple[HashFile, ...] = ()
     new: bool = False
+    made: tuple[Snapshot, ...] = ()
 
 
 class PushReport(msgspec.Struct, frozen=True):
@@ -339,6 +341,8 @@ class PrepareRequest:
         compaction, full_compact: see `CommitRequest`.
         attempt_id: the same as before where what was handed over before is certainly not
             published.
+        seen: the base, as it was seen there just now.
+        schemas: what schemas there are, as of `SchemaStore.listing`; None: that is not known.
     """
 
     base: int
@@ -346,6 +350,8 @@ class PrepareRequest:
     compaction: BucketSelection | None = None
     full_compact: bool = False
     attempt_id: str = ""
+    seen: Snapshot | None = field(default=None, compare=False)
+    schemas: str | None = field(default=None, compare=False)
 
     def compacts(self, bucket: BucketId) -> bool:
         return self.compaction is not None and self.compaction.has(bucket)

@@ -16,19 +16,25 @@ class SchemaCache:
 
     Args:
         identity: of the table that is expected.
+        newest: the newest schema, where `schemas` has just listed it.
     """
 
-    def __init__(self, schemas: SchemaStore, identity: TableIdentity) -> None:
+    def __init__(
+        self, schemas: SchemaStore, identity: TableIdentity, newest: TableSchema | None = None
+    ) -> None:
         self._schemas = schemas
         self._identity = identity
         self._lock = threading.Lock()
-        self.current = schemas.newest()
+        self.current = newest or schemas.newest()
         self.replacements = 0
         """As of `SchemaStore`, as far as it is the same table: whatever was made under the
         schemas of before does not fit the table any more."""
 
-    def refresh(self, schema_id: int | None = None) -> None:
+    def refresh(self, schema_id: int | None = None, listing: str | None = None) -> None:
         """Go on under the newest one; only if this one is not known yet, where it is given.
+
+        Args:
+            listing: what schemas there are, as of `SchemaStore.listing`; None: that is not known.
 
         Raises:
             TableReplacedError: another table is there.
@@ -37,6 +43,8 @@ class SchemaCache:
         if schema_id is not None and schema_id <= self.current.id:
             return
         with self._lock:
+            if listing is not None and listing == self._schemas.listing:
+                return
             newest = self._schemas.newest()
             if self._schemas.replacements != self.replacements:
                 self._identity.check_same_table()

@@ -352,7 +352,7 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
             monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
         return messages
 
-    monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.refresh", lambda *_: None)
+    monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.refresh", lambda *_, **__: None)
     monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
     table.rescale(3)
     assert len(calls) == 2

@@ -55,13 +55,15 @@ class CommitQueue:
         return CommitQueue(f"{folder}/{fingerprint}")
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Wait for this process's turn, five seconds at most, and hold it."""
+    def turn(self) -> Iterator[bool]:
+        """Wait for this process's turn, five seconds at most, and hold it; whether it came at
+        once."""
         file = self._open()
         try:
-            if file is not None and self._wait(file):
+            at_once = file is None or try_lock(file)
+            if file is not None and (at_once or self._wait(file)):
                 os.pwrite(file, uuid.uuid4().bytes, 0)
-            yield
+            yield at_once
         finally:
             if file is not None:
                 os.close(file)

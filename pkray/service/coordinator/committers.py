@@ -10,6 +10,7 @@ from pkray.commit.writer_fences import WriterFences
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 
 MAX_KEPT = 64
@@ -31,13 +32,28 @@ class Committers:
         self._clock = clock
         self._store = location.open()
         self._schemas = SchemaStore(self._store, location.name)
+        self._schema: TableSchema | None = None
         self._snapshots = SnapshotStore(self._store)
+        self._identity = TableIdentity(self._store, location.name, location.identity)
         self._kept: OrderedDict[str, Committer] = OrderedDict()
 
     @property
     def fences(self) -> WriterFences:
         """The record of which writers of the table are the newest."""
-        return WriterFences(self._store, self._identity())
+        return WriterFences(self._store, self._identity)
+
+    @property
+    def schemas(self) -> str:
+        """What schemas there were when a committer last looked, as of `SchemaStore.listing`."""
+        return self._schemas.listing
+
+    def schema(self) -> TableSchema:
+        """Return the newest schema, as a committer last saw it."""
+        return self._schema or self._newest_schema()
+
+    def _newest_schema(self) -> TableSchema:
+        self._schema = self._schemas.newest()
+        return self._schema
 
     def __len__(self) -> int:
         return len(self._kept)
@@ -59,13 +75,10 @@ class Committers:
     def _new(self, user: str, ignore_empty: bool) -> Committer:
         return Committer(
             self._store,
-            self._schemas.newest,
+            self._newest_schema,
             user,
             clock=self._clock,
             ignore_empty=ignore_empty,
-            identity=self._identity(),
+            identity=self._identity,
             snapshots=self._snapshots,
         )
-
-    def _identity(self) -> TableIdentity:
-        return TableIdentity(self._store, self._location.name, self._location.identity)

@@ -81,7 +81,12 @@ class Coordinator:
         backoff = Backoff(random.SystemRandom(), sleep)
         self._tenure = tenure
         self._rounds = TwoPhaseCommit(
-            owners, backoff, queue or CommitQueue(None), self.watch, tenure
+            owners,
+            backoff,
+            queue or CommitQueue(None),
+            self.watch,
+            tenure,
+            lambda: committers.schemas,
         )
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
@@ -96,12 +101,13 @@ class Coordinator:
         cls, location: TableLocation, owners: Sequence[OwnerClient], tenure: Tenure = unchallenged
     ) -> Coordinator:
         """Make the coordinator of a table that is to be kept up by it."""
+        committers = Committers(location, now_millis)
         return cls(
             owners,
-            Committers(location, now_millis),
+            committers,
             now_millis,
             timer=DebouncedTimer(),
-            maintenance=TableMaintenance.at(location, now_millis),
+            maintenance=TableMaintenance(location.open(), committers.schema, now_millis),
             queue=CommitQueue.of_table(location.fingerprint),
             tenure=tenure,
         )
@@ -232,7 +238,8 @@ class Coordinator:
         session = request.session
         self._fencing.check_not_fenced(session)
         committer = self._committers.for_user(session.user)
-        return self._rounds.run(request, committer, self._fencing.fenced_by(session))
+        generation = self._fencing.fenced_by(session)
+        return self._rounds.run(request, committer, generation, seen=True)
 
     def _overwrite(self, request: OverwriteRequest) -> CommitOutcome:
         user, messages = request.user, request.messages

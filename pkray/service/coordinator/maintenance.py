@@ -5,19 +5,18 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.partition_expiry import expired_partitions
 from pkray.expiration.tag_removal import TagRemoval
 from pkray.metadata.live import live_files
-from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.tags import TagStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.progress import BESIDE_CALLS
 from pkray.service.timing.elapsed import elapsed
 from pkray.storage.branch_store import main_and_history
-from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 
 _log = logging.getLogger(__name__)
@@ -49,7 +48,6 @@ class TableMaintenance:
         self._store = store
         self._schema = schema
         self._clock = clock
-        self._newest = schema()
         self._expirer = SnapshotExpirer(store, lambda: self._newest, clock)
         _, history = main_and_history(store)
         self._snapshots = SnapshotStore(history)
@@ -58,11 +56,9 @@ class TableMaintenance:
         self._pool: ThreadPoolExecutor | None = None
         self._running: Future[None] | None = None
 
-    @classmethod
-    def at(cls, location: TableLocation, clock: Callable[[], int]) -> TableMaintenance:
-        """Make the maintenance of the table that a location names."""
-        store = location.open()
-        return cls(store, SchemaStore(store, location.name).newest, clock)
+    @cached_property
+    def _newest(self) -> TableSchema:
+        return self._schema()
 
     def after_commit(self, latest: int) -> list[bytes]:
         """Expire snapshots and tags, at once or, if ``snapshot.expire.execution-mode`` says so,

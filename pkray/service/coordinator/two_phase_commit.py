@@ -30,6 +30,10 @@ _MAX_PREPARED_AGAIN = 100
 _MAX_MISSING = 3
 """A rollback of another process may have taken what was read; else the file is gone for good."""
 
+_LARGE = 32 << 20
+"""Bytes of files that take so long to be written that others are likely to commit meanwhile: the
+newest snapshot is looked for again."""
+
 Tenure = Callable[[], Callable[[], None]]
 
 
@@ -46,6 +50,7 @@ class TwoPhaseCommit:
         watch: called where owners still compact.
         tenure: called as a round begins; what it returns is called before the round's snapshot is
             published, and raises an error where owners or the coordinator were replaced meanwhile.
+        schemas: says what schemas the committers have seen, as of `SchemaStore.listing`.
     """
 
     def __init__(
@@ -55,8 +60,10 @@ class TwoPhaseCommit:
         queue: CommitQueue,
         watch: Callable[[], None],
         tenure: Tenure = unchallenged,
+        schemas: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._owners = owners
+        self._schemas = schemas
         self._backoff = backoff
         self._queue = queue
         self._watch = watch
@@ -65,12 +72,18 @@ class TwoPhaseCommit:
         """How many rounds were repeated, as others had committed meanwhile."""
 
     def run(
-        self, request: CommitRequest, committer: Committer, generation: int | None = None
+        self,
+        request: CommitRequest,
+        committer: Committer,
+        generation: int | None = None,
+        *,
+        seen: bool = False,
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         """Commit; return the outcome, and the messages whose compaction met a conflict.
 
         Args:
             generation: as `Committer.commit` takes it.
+            seen: the committer has just looked for the newest snapshot.
 
         Raises:
             CommitFencedError: another process took over from the writer.
@@ -81,8 +94,9 @@ class TwoPhaseCommit:
         attempt_id = uuid.uuid4().hex
         while True:
             try:
-                with self._queue.turn():
-                    return self._try_commit(request, committer, attempt_id, generation)
+                with self._queue.turn() as at_once:
+                    seen = seen and at_once and not tries + missing
+                    return self._try_commit(request, committer, attempt_id, generation, seen)
             except CommitBaseMovedError:
                 tries += 1
                 if tries > _MAX_PREPARED_AGAIN:
@@ -108,11 +122,17 @@ class TwoPhaseCommit:
             gather([owner.abort_prepare.submit(session) for owner in self._owners])
 
     def _try_commit(
-        self, request: CommitRequest, committer: Committer, attempt_id: str, generation: int | None
+        self,
+        request: CommitRequest,
+        committer: Committer,
+        attempt_id: str,
+        generation: int | None,
+        seen: bool,
     ) -> tuple[CommitOutcome, list[CommitMessage]]:
         session = request.session
         check_tenure = self._tenure()
-        base = committer.base()
+        latest = committer.base(seen=seen)
+        base = latest.id if latest else 0
         prepared = gather(
             [
                 owner.prepare.submit(
@@ -123,6 +143,8 @@ class TwoPhaseCommit:
                         request.compaction,
                         request.full_compact,
                         attempt_id,
+                        latest,
+                        self._schemas(),
                     ),
                     _tokens_of(request, index),
                 )
@@ -140,15 +162,21 @@ class TwoPhaseCommit:
             assigned_at=base if dynamic else None,
             base=base,
             generation=generation,
+            seen=_bytes_of(messages) < _LARGE,
         )
         newest = result.compact or result.append
         hash_files = _hash_files(messages) if result.new else ()
-        done = Acknowledgement(newest.id if newest else base, hash_files, result.new)
+        made = tuple(each for each in (latest, result.append, result.compact) if each is not None)
+        done = Acknowledgement(newest.id if newest else base, hash_files, result.new, made)
         pending = gather([owner.acknowledge.submit(session, done) for owner in self._owners])
         if any(pending):
             self._watch()
         conflicting = [m for m in messages if m.has_compact] if result.compact_conflict else []
         return CommitOutcome(newest, new=result.new), conflicting
+
+
+def _bytes_of(messages: Sequence[CommitMessage]) -> int:
+    return sum(file.file_size for m in messages for file in (*m.new_files, *m.compact_after))
 
 
 def _tokens_of(request: CommitRequest, owner: int) -> tuple[str, ...]:

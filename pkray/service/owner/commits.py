@@ -66,7 +66,7 @@ class OwnerCommits:
         with self._preparing:
             while True:
                 with self._sessions.lock:
-                    self._refresher.advance(base)
+                    self._refresher.advance(base, [wanted.seen] if wanted.seen else [])
                     self._sessions.clear_in_flight()
                     session = self._sessions.get(session_id)
                     self._dynamic.check(session_id, tokens, base)
@@ -87,7 +87,7 @@ class OwnerCommits:
         """
         with self._sessions.lock:
             self._dynamic.committed(session_id, done)
-            self._refresher.advance(done.snapshot_id)
+            self._refresher.advance(done.snapshot_id, done.made)
             self._sessions.clear_in_flight()
             session = self._sessions.close(session_id)
             if session is not None:

@@ -13,7 +13,6 @@ from pkray.format.commit_message import CommitMessage
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
-from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
 from pkray.service.assignment.buckets import DynamicBuckets
@@ -24,6 +23,7 @@ from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.age import CompactionAge
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.scheduler import CompactionScheduler
+from pkray.service.first_look import FirstLook
 from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
@@ -70,6 +70,7 @@ class BucketOwner:
         executor: runs compactions; by default threads of its own.
         peers: all owners of the table, where tasks may stage rows here.
         memory: says what it may use; by default what the table's options give.
+        look: at the table, just now; by default its own.
     """
 
     def __init__(
@@ -80,12 +81,14 @@ class BucketOwner:
         executor: Executor | None = None,
         peers: Callable[[], Sequence[OwnerClient]] | None = None,
         memory: Memory | None = None,
+        look: FirstLook | None = None,
     ) -> None:
         self._settings = settings
         self._clock = clock
         store = location.open()
         identity = TableIdentity.at(location)
-        self._schema = SchemaCache(SchemaStore(store, location.name), identity)
+        look = look or FirstLook.at(location)
+        self._schema = SchemaCache(look.schemas.copy(), identity, look.schema)
         schema = self._schema.current
         self._cache = LookupStore(
             f"{settings.local_directory}/lookup",
@@ -101,7 +104,7 @@ class BucketOwner:
         committed = self._committed = CommittedFiles(
             store, schema, SnapshotStore(store), self._owns, self._files_gone, identity
         )
-        committed.advance()
+        committed.begin(look.latest)
         views = ReadContexts(store, self._schema.read, self._cache, self._flushed_rows)
         spill = f"{settings.local_directory}/spill"
         buckets = OwnedBuckets(store, self._schema, committed, views, clock, spill)

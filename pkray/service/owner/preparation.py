@@ -66,8 +66,9 @@ class CommitPreparation:
         """
         if session.prepared.answers(wanted):
             return [], set()
+        session.send_again()
         with self._lock:
-            self._schema.refresh()
+            self._schema.refresh(listing=wanted.schemas)
             self._leave_replaced_schemas()
             session.leave_replaced_schemas()
             if session.schema_id is not None:
@@ -91,7 +92,7 @@ class CommitPreparation:
                 if not self._compaction.has_room(written, full):
                     return written, full
                 reserved.enter_context(compactions.reserved(written))
-            session.prepared.prepare(wanted, self._messages(session, written, full))
+            session.prepared.prepare(wanted, self._written(session, written, full))
         return written, full
 
     def _leave_replaced_schemas(self) -> None:
@@ -139,24 +140,36 @@ class CommitPreparation:
         by_commit = wanted.compaction.full and self._compaction.is_inline
         return {bucket for bucket in written if by_commit and wanted.compacts(bucket)}
 
-    def _messages(
+    def _written(
         self, session: OwnerSession, written: Iterable[BucketId], full: Collection[BucketId]
+    ) -> list[CommitMessage]:
+        """Make messages of files that are all there."""
+        with ExitStack() as undo:
+            with session.sending():
+                messages = self._messages(session, written, full, undo)
+            self._compaction.compactions.hold_prepared(messages)
+            undo.pop_all()
+        return messages
+
+    def _messages(
+        self,
+        session: OwnerSession,
+        written: Iterable[BucketId],
+        full: Collection[BucketId],
+        undo: ExitStack,
     ) -> list[CommitMessage]:
         """Flush the session's writers, with the compactions that have finished meanwhile."""
         compactions = self._compaction.compactions
         messages = []
-        with ExitStack() as undo:
-            for bucket in written:
-                levels, writer = self._committed.levels(bucket), session.writer(bucket)
-                writer.rebase(levels)
-                finished = compactions.result(bucket, levels)
-                if finished is not None:
-                    writer.adopt(finished)
-                compacting = compactions.files_compacting(bucket)
-                messages.append(
-                    writer.prepare_commit(full_compact=bucket in full, compacting=compacting)
-                )
-                undo.callback(writer.undo_prepare)
-            compactions.hold_prepared(messages)
-            undo.pop_all()
+        for bucket in written:
+            levels, writer = self._committed.levels(bucket), session.writer(bucket)
+            writer.rebase(levels)
+            finished = compactions.result(bucket, levels)
+            if finished is not None:
+                writer.adopt(finished)
+            compacting = compactions.files_compacting(bucket)
+            messages.append(
+                writer.prepare_commit(full_compact=bucket in full, compacting=compacting)
+            )
+            undo.callback(writer.undo_prepare)
         return messages

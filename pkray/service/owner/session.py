@@ -18,6 +18,7 @@ from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.protocol import DRIVER, Attempts, Push, RoutedBatch
 from pkray.service.staging import StagingArea
 from pkray.service.timing.elapsed import elapsed
+from pkray.storage.uploads import Uploads, side_by_side
 
 _RENEWED_EVERY_MILLIS = 60 * 60 * 1000
 """Well below the time after which files are old (`UNNAMED_MILLIS`)."""
@@ -52,6 +53,7 @@ class OwnerSession:
         self.new_hashes: dict[BucketId, list[bytes]] = {}
         """Of dynamic buckets: key hashes that their committed index may lack."""
         self._renewed: int | None = None
+        self._sent = Uploads()
         self._taken = AppliedBatches(staging)
 
     @contextmanager
@@ -268,6 +270,30 @@ class OwnerSession:
             finally:
                 self._lock.release()
 
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Have files that are written go out side by side; all are there in the end.
+
+        Raises:
+            StorageError: one is not. Its rows are nowhere else: it is sent again before anything
+                else is done with them.
+        """
+        with side_by_side() as sent:
+            self._sent = sent
+            yield
+
+    def send_again(self) -> None:
+        """Send files that could not be written when they were sent.
+
+        Raises:
+            StorageError: they cannot be written yet.
+        """
+        unsent = self._sent.unsent
+        if unsent:
+            with side_by_side() as self._sent:
+                for each in unsent:
+                    self._sent.begin(each)
+
     def _lose_rows(self) -> None:
         self._abort()
         self.new_hashes.clear()
@@ -275,6 +301,7 @@ class OwnerSession:
 
     def _abort(self) -> None:
         self.staging.clear()
+        self._sent = Uploads()
         for writer in self.writers.values():
             writer.abort()
         self.writers = {}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from pkray.format.snapshot import Snapshot
 from pkray.service.committed_files import CommittedFiles
 from pkray.service.compaction.compactions import Compactions
 from pkray.service.owner.sessions import OwnerSessions
@@ -47,13 +48,13 @@ class SnapshotRefresher:
             self.advance()
             self._refreshed = now
 
-    def advance(self, snapshot_id: int | None = None) -> None:
+    def advance(self, snapshot_id: int | None = None, seen: Sequence[Snapshot] = ()) -> None:
         """Move on to the snapshot, by default the latest: see `CommittedFiles.advance`.
 
         Args:
             snapshot_id: of a commit, whose preparation has looked at the schemas itself.
         """
-        self._committed.advance(snapshot_id)
+        self._committed.advance(snapshot_id, seen)
         position = self._position
         if position != self._looked_at:
             if snapshot_id is None:

@@ -1,0 +1,41 @@
+"""See what a table is, as its service begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import live_files
+from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.metadata.table_identity import TableIdentity
+from pkray.schema.table_schema import TableSchema
+from pkray.storage.location import TableLocation
+from pkray.storage.side_by_side import together
+
+
+@dataclass(frozen=True)
+class FirstLook:
+    """A table as it is: its schemas, and its newest snapshot, whose manifests are in memory.
+
+    The owners of a process share it.
+    """
+
+    schemas: SchemaStore
+    schema: TableSchema
+    latest: Snapshot | None
+
+    @classmethod
+    def at(cls, location: TableLocation) -> FirstLook:
+        """Look at the table that a location names.
+
+        Raises:
+            TableReplacedError: there is another.
+            TableNotFoundError: there is none.
+        """
+        store = location.open()
+        schemas, identity = SchemaStore(store, location.name), TableIdentity.at(location)
+        schema, latest = together(store, schemas.newest, SnapshotStore(store).latest)
+        reads = [] if latest is None else [lambda: live_files(store, latest, schema)]
+        together(store, identity.check_same_table, *reads)
+        return cls(schemas, schema, latest)
