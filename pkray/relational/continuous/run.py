@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 from pkray.errors import QueryFencedError
@@ -250,9 +251,13 @@ class Run:
         if bounds is None and not is_last and not self._moves(idle) and not self._wakes(now):
             return None
         same = {name: (at, at) for name, at in self.positions.items()}
-        self.feeds.check(self.positions, self._marks)
-        self._hold_first(bounds or same)
-        return self._log.begin(self._record(bounds or same, is_last=is_last, idle=idle))
+        made = partial(self._record, bounds or same, is_last=is_last, idle=idle)
+        if not self.positions:
+            self._hold_first(bounds or same)
+            return self._log.begin(made())
+        check = partial(self.feeds.check, self.positions, self._marks)
+        _, record = self.feeds.together(check, made)
+        return self._log.begin(record)
 
     def _wakes(self, now: int) -> bool:
         """Whether what waits for processing time is due."""
@@ -331,7 +336,8 @@ class Run:
         return bool(self.positions and idle) and self.graph.moves(self.feeds.scans_of(idle))
 
     def _run(self, record: EpochRecord) -> None:
-        self._log.check_current()
+        if self._log.checked is not record:
+            self._log.check_current()
         results: list[TablePart | None] = []
         if self._team is not None:
             results = [each.part() for each in self._outlets]

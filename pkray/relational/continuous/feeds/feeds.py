@@ -7,8 +7,10 @@ are read.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -18,7 +20,9 @@ from pkray.changelog.change_history import ChangeHistory
 from pkray.clock import now_millis
 from pkray.columns.batches import batch_of
 from pkray.expiration.expiry_journal import ExpiryJournal
+from pkray.format import paths
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.named_files import known_hint
 from pkray.metadata.snapshot_marks import SnapshotMarks
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning, beginning
@@ -38,7 +42,9 @@ from pkray.relational.sources.table import TableSource
 from pkray.scan.view import SnapshotView
 from pkray.schema.row_kind import parse
 from pkray.storage.branch_store import main_and_history
+from pkray.storage.side_by_side import together
 from pkray.storage.spool import Spool, SpoolFile
+from pkray.table.maintenance.consumers import Consumers
 from pkray.table.table import Table
 
 Bounds = tuple[int, int]
@@ -50,6 +56,8 @@ PART_ROWS = 1 << 18
 work, and few enough for their copies to fit in memory."""
 _TRIES = 10
 """Looks at the newest positions of all sources."""
+_JUST_SECONDS = 10.0
+"""For which a place need not be written again: far less than any time after which it expires."""
 
 
 class Feed(ABC):
@@ -356,7 +364,10 @@ class TableFeed(Feed):
         self._changes = TableChanges(source)
         self._told = ToldSnapshots(self._table)
         self._read = ReadColumns(source)
-        self._marks = SnapshotMarks(self._table.location.open())
+        self.store = self._table.location.open()
+        self._marks = SnapshotMarks(self.store)
+        self._consumers = Consumers(self.store, self._table._check_same_table)
+        self._just_held: tuple[str, int, float] | None = None
         self._begins_at = 0
         self._latest: Snapshot | None = None
         self._has_stirred = False
@@ -372,6 +383,11 @@ class TableFeed(Feed):
         self._latest = latest
         told = self._told_of(latest)
         return told if told >= self._begins_at else NOTHING
+
+    def has_heard(self) -> bool:
+        """Whether somebody in this process has seen a later snapshot than this; no request."""
+        newest = 0 if self._latest is None else self._latest.id
+        return known_hint(self.store, paths.LATEST_HINT) > newest
 
     def stirred(self) -> bool:
         stirred, self._has_stirred = self._has_stirred, False
@@ -428,11 +444,14 @@ class TableFeed(Feed):
 
     def hold(self, reader: str, position: int) -> None:
         """Keep what comes after a position; before anything was read, what there is now."""
+        if self._was_just_held(reader, position):
+            return
         for _ in range(_TRIES):
             held = position if position > NOTHING else self.newest()
             if held < 0:  # it waits for the next one of which all is told
                 held = self._marks.latest_id()
             if self._holds(reader, held, is_read=position == NOTHING):
+                self._just_held = reader, held, time.monotonic()
                 return
             if position > NOTHING:
                 break
@@ -443,6 +462,14 @@ class TableFeed(Feed):
             snapshot_id=held,
         )
 
+    def _was_just_held(self, reader: str, position: int) -> bool:
+        """Whether this feed has written so a moment ago; consumers that do not move are written
+        again, as they are forgotten otherwise."""
+        if self._just_held is None or position <= 0:
+            return False
+        known, held, at = self._just_held
+        return (known, held) == (reader, position) and time.monotonic() - at < _JUST_SECONDS
+
     def _holds(self, reader: str, held: int, *, is_read: bool) -> bool:
         """Keep what comes after a snapshot, and the rows as of it; false where they expire all the
         same, as an expiry was faster.
@@ -451,7 +478,7 @@ class TableFeed(Feed):
             is_read: whether the snapshot itself is read, which has to be there then.
         """
         try:
-            self._table.consumers.reset(reader, max(held, 1))
+            self._consumers.reset(reader, max(held, 1))
         except errors.SnapshotNotFoundError:
             return False
         if max(held, 1) < _stays_from(self._table):
@@ -459,6 +486,7 @@ class TableFeed(Feed):
         return not is_read or held <= 0 or self._marks.at(held) is not None
 
     def let_go(self, reader: str) -> None:
+        self._just_held = None
         self._table.consumers.delete(reader)
 
     def is_there(self, position: int) -> bool:
@@ -711,8 +739,26 @@ class Feeds:
 
     def marks(self, positions: Mapping[str, int]) -> dict[str, str]:
         """Tell what stands at positions from what other histories have there."""
-        found = {name: self.feeds[name].mark(at) for name, at in positions.items()}
-        return {name: mark for name, mark in found.items() if mark is not None}
+        works = [partial(self.feeds[name].mark, at) for name, at in positions.items()]
+        found = zip(positions, self.together(*works), strict=True)
+        return {name: mark for name, mark in found if mark is not None}
+
+    @property
+    def are_far(self) -> bool:
+        """Whether a look for something new sends requests to an object store."""
+        tables = [feed for feed in self.feeds.values() if isinstance(feed, TableFeed)]
+        return any(feed.store.local_path("") is None for feed in tables)
+
+    def have_heard(self) -> bool:
+        """Whether this process knows of something new, without a look into the stores."""
+        return any(f.has_heard() for f in self.feeds.values() if isinstance(f, TableFeed))
+
+    def together(self, *works: Callable[[], Any]) -> list[Any]:
+        """Do works that ask the sources and do not depend on each other."""
+        for feed in self.feeds.values():
+            if isinstance(feed, TableFeed):
+                return together(feed.store, *works)
+        return [work() for work in works]
 
     def check(self, positions: Mapping[str, int], marks: Mapping[str, str]) -> None:
         """Check that positions are still those of the sources.
@@ -720,9 +766,13 @@ class Feeds:
         Raises:
             QueryDivergedError: a source was rolled back, or another is in its place.
         """
-        for name, mark in marks.items():
-            if name in self.feeds and name in positions:
-                self.feeds[name].check(positions[name], mark)
+        self.together(
+            *(
+                partial(self.feeds[name].check, positions[name], mark)
+                for name, mark in marks.items()
+                if name in self.feeds and name in positions
+            )
+        )
 
     def forget(self, oldest: Callable[[], Mapping[str, int]]) -> None:
         """Delete what is this query's alone and is read by no run of it any more.

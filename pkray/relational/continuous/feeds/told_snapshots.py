@@ -85,7 +85,7 @@ class ToldSnapshots:
     def _before(self, snapshot: Snapshot) -> Snapshot | None:
         """Read the snapshot before one; None where there is none, or it has expired."""
         try:
-            return self._table.at(snapshot_id=snapshot.id - 1).snapshot if snapshot.id > 1 else None
+            return self._table._before(snapshot) if snapshot.id > 1 else None
         except SnapshotNotFoundError:
             return None
 

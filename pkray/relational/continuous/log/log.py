@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
@@ -13,6 +14,7 @@ from pkray.checksums import seal_json
 from pkray.format.data_file import DataFileMeta
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
+from pkray.storage.side_by_side import each, together
 
 _EPOCHS, _CHECKPOINTS, _SAVEPOINTS = "epochs/epoch-", "checkpoints/checkpoint-", "savepoints/"
 _UPGRADES = "upgrade/"
@@ -136,10 +138,12 @@ class QueryLog(ABC):
     Attributes:
         number: of the run, greater than those of the runs before it.
         run: the name of the run.
+        checked: the epoch that was begun last with a look at whether the query is current.
     """
 
     number = 0
     run = ""
+    checked: EpochRecord | None = None
 
     @property
     def is_overtaken(self) -> bool:
@@ -250,7 +254,7 @@ class StoredLog(QueryLog):
         prefix: str = "",
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self._store = store
+        self.store = self._store = store
         self.run = run
         self._place = place
         self._incarnation = incarnation
@@ -258,14 +262,19 @@ class StoredLog(QueryLog):
         self._check = check
         self._number = -1
         self._seen: int | None = None
+        self._looked: list[int] | None = None
 
     def check_current(self) -> None:
         self._check()
 
     def newest_checkpoint(self) -> Checkpoint | None:
         """Read the newest checkpoint; None where no epoch has ended."""
-        _, found = self.named_checkpoint()
-        return found
+        looked, self._looked = self._looked, None
+        if looked:
+            with suppress(errors.MissingFileError):  # another run has gone on, as is noticed later
+                return _begun(self._checkpoint(looked[-1]))
+        numbers = self._checkpoints() if looked is None or looked else looked
+        return _begun(self._checkpoint(numbers[-1])) if numbers else None
 
     def named_checkpoint(self) -> tuple[str, Checkpoint | None]:
         """Read the newest checkpoint, with the name that no other of the query ever has; None where
@@ -289,7 +298,8 @@ class StoredLog(QueryLog):
         Runs that take over from then on are newer than this one, which does not take over from
         them: it may have slept meanwhile.
         """
-        self._seen = max(self._checkpoints(), default=-1)
+        self._looked = self._checkpoints()
+        self._seen = max(self._looked, default=-1)
 
     def check_not_passed(self) -> None:
         """Check that no other run took over since `look`.
@@ -297,7 +307,9 @@ class StoredLog(QueryLog):
         Raises:
             QueryFencedError: one has.
         """
-        newest = max(self._checkpoints(), default=-1)
+        self._check_newest(max(self._checkpoints(), default=-1))
+
+    def _check_newest(self, newest: int) -> None:
         if self._seen is not None and newest > self._seen:
             try:
                 run = self._checkpoint(newest).run
@@ -346,38 +358,52 @@ class StoredLog(QueryLog):
 
     def take_over(self) -> Checkpoint | None:
         while True:
-            self.check_not_passed()
             # Runs that come after this one make files of their own: those that are there are of
             # runs before it, which name no more of them once it has taken over.
-            before = self._all_files()
-            numbers = self._checkpoints()
+            before, numbers = self._all_files()
+            self._check_newest(max(numbers, default=-1))
             newest = NOTHING_YET if not numbers else self._checkpoint(numbers[-1])
             self._number = (numbers[-1] if numbers else -1) + 1
             self.number = self._number
             if self._create(self._checkpoint_path(self._number), newest):
                 break
-        self._check()
-        if self._seen is not None and self.is_overtaken:
+        _, there = together(self._store, self._check, self._checkpoints)
+        if self._seen is not None and max(there, default=-1) > self._number:
             raise self._overtaken()  # by one that has deleted the checkpoint of this number since
         if not self._place:  # an upgrade leaves files to the query, which begins before it
-            self._delete_unnamed(before)
-        return newest if newest.epoch >= 0 else None
+            self._delete_unnamed(before, there)
+        return _begun(newest)
 
-    def _all_files(self) -> list[str]:
-        """List the files of states, and the epochs and checkpoints of all incarnations."""
+    def _all_files(self) -> tuple[list[str], list[int]]:
+        """List the files of states, and the epochs and checkpoints of all incarnations; and the
+        numbers of this log's checkpoints.
+        """
         if self._place:
-            return []
+            return [], self._checkpoints()
         folders = ("state/", "epochs/", "checkpoints/")
-        return [each.path for f in folders for each in self._store.list(f, hidden=True)]
+        data, epochs, checkpoints = each(self._store, self._files, folders)
+        return [*data, *epochs, *checkpoints], self._numbers(checkpoints)
 
-    def _delete_unnamed(self, found: Sequence[str]) -> None:
+    def _files(self, folder: str) -> list[str]:
+        return [each.path for each in self._store.list(folder, hidden=True)]
+
+    def _delete_unnamed(self, found: Sequence[str], numbers: Sequence[int]) -> None:
         """Delete what other incarnations wrote down, and then, as `_clean` does, files that no
-        checkpoint names."""
+        checkpoint names.
+
+        Args:
+            numbers: of this log's checkpoints.
+        """
+        data = [path for path in found if _is_data(path)]
         others = [path for path in found if _is_record(path) and not self._is_own(path)]
+        if not data and not others:
+            return
         self._store.delete(sorted(others))
-        checkpoints = [self._checkpoint(number) for number in self._checkpoints()]
-        live = _paths([*checkpoints, *self._kept()])
-        self._store.delete(sorted(path for path in found if _is_data(path) and path not in live))
+        checkpoints, kept = together(
+            self._store, lambda: each(self._store, self._checkpoint, numbers), self._kept
+        )
+        live = _paths([*checkpoints, *kept])
+        self._store.delete(sorted(path for path in data if path not in live))
 
     def _is_own(self, path: str) -> bool:
         """Whether an epoch or a checkpoint is of this incarnation, by its name."""
@@ -386,13 +412,12 @@ class StoredLog(QueryLog):
 
     def _kept(self) -> list[Checkpoint]:
         """List what keeps files beside the checkpoints of this log: savepoints, and upgrades."""
-        others = [each.path for each in self._store.list(_UPGRADES, hidden=True)]
+        others, savepoints = together(self._store, lambda: self._files(_UPGRADES), self.savepoints)
         if self._place:
             others = [path for path in others if not path.startswith(self._place)]
             others += [each.path for each in self._store.list("checkpoints/")]
-        named = [path for path in others if _is_checkpoint(path)]
-        found = (self._find(path) for path in named)
-        return [*self.savepoints().values(), *(each for each in found if each is not None)]
+        found = each(self._store, self._find, filter(_is_checkpoint, others))
+        return [*savepoints.values(), *(each for each in found if each is not None)]
 
     def _find(self, path: str) -> Checkpoint | None:
         """Read a checkpoint of another log, which may delete it meanwhile."""
@@ -405,7 +430,8 @@ class StoredLog(QueryLog):
         path = self._epoch_path(record.number)
         record = msgspec.structs.replace(record, follows=self._number)
         if self._create(path, record):
-            self._check_follows(self._number)
+            together(self._store, lambda: self._check_follows(self._number), self.check_current)
+            self.checked = record
             return record
         there = self._epoch(record.number)
         if there.run != self.run:
@@ -422,10 +448,10 @@ class StoredLog(QueryLog):
         return there
 
     def epochs_from(self, number: int) -> list[EpochRecord]:
-        found = []
-        while self._store.exists(self._epoch_path(number)):
-            found.append(self._epoch(number))
-            number += 1
+        found: list[EpochRecord] = []
+        with suppress(errors.MissingFileError):
+            while True:
+                found.append(self._epoch(number + len(found)))
         return found
 
     def _epoch(self, number: int) -> EpochRecord:
@@ -568,12 +594,17 @@ class StoredLog(QueryLog):
 
     def savepoints(self) -> dict[str, Checkpoint]:
         """List the checkpoints that have names."""
-        listed = (each.path for each in self._store.list(_SAVEPOINTS))
-        return {path.removeprefix(_SAVEPOINTS): self._read(path, Checkpoint) for path in listed}
+        listed = [each.path for each in self._store.list(_SAVEPOINTS)]
+        found = each(self._store, lambda path: self._read(path, Checkpoint), listed)
+        return dict(zip((path.removeprefix(_SAVEPOINTS) for path in listed), found, strict=True))
 
     def _checkpoints(self) -> list[int]:
         listed = self._store.list(f"{self._place}checkpoints/")
-        return sorted(_number(each.path) for each in listed if self._is_own(each.path))
+        return self._numbers(each.path for each in listed)
+
+    def _numbers(self, checkpoints: Iterable[str]) -> list[int]:
+        """Give the numbers of the checkpoints that are this incarnation's, ascending."""
+        return sorted(_number(path) for path in checkpoints if self._is_own(path))
 
     def _checkpoint(self, number: int) -> Checkpoint:
         return self._own(self._read(self._checkpoint_path(number), Checkpoint))
@@ -591,6 +622,11 @@ class StoredLog(QueryLog):
 
     def _read(self, path: str, kind: type[Record]) -> Record:
         return read_sealed(self._store, path, kind)
+
+
+def _begun(checkpoint: Checkpoint) -> Checkpoint | None:
+    """Give a checkpoint; None where no epoch had ended by then."""
+    return checkpoint if checkpoint.epoch >= 0 else None
 
 
 def _begin(bounds: Mapping[str, tuple[int, int]]) -> dict[str, int]:

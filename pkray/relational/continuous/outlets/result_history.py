@@ -138,12 +138,13 @@ class ResultHistory:
 
     def writers(self) -> Writers:
         """Say who has written to the table so far."""
-        latest = self._snapshots.latest_id() or 0
+        newest = self._snapshots.latest()  # notices a rollback
+        latest = newest.id if newest is not None else 0
         if latest < self._seen:  # rolled back
             self._seen, self._writers = 0, Writers()
         found, reached = Writers(), latest + 1
         until = self._seen
-        for snapshot in self._backwards():
+        for snapshot in self._snapshots.backwards(latest):
             if snapshot.id <= until:
                 break
             reached = snapshot.id

@@ -18,6 +18,7 @@ from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.plan.nodes import Sink
 from pkray.service.client.push_session import SpoolTarget
 from pkray.service.protocol import PushReport
+from pkray.storage.side_by_side import together
 from pkray.table.table import Table
 
 _LAST_MILLIS = 2**63 - 1
@@ -96,9 +97,9 @@ class TableOutlet(Outlet):
     ) -> None:
         if self._new is None and not self._has_rows and not self._reports:
             return
-        self._check_last()
+        _, told = together(self._table.location.open(), self._check_last, self._history.told)
         properties = self._commits.properties(positions, epoch.number, watermarks)
-        properties[WRITERS] = self._history.told()
+        properties[WRITERS] = told
         if self._new is not None:
             self._replace(self._new, properties)
             return

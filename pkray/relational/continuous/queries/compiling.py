@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.errors import UnsupportedError
@@ -32,16 +32,18 @@ class Compiled:
         document: as JSON has it.
         roots: the physical plan: one that gives rows, or one a table.
         session: of the catalog whose tables it reads; None where it reads none.
+        results: tables that it writes, by name, which are loaded already.
     """
 
     document: dict[str, Any]
     roots: tuple[Node, ...]
     session: QuerySession | None
+    results: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def before(self) -> list[bool]:
         """Say of each root whether rows before updates are needed."""
-        return [_needs_before(root, self.session) for root in self.roots]
+        return [_needs_before(root, self.session, self.results) for root in self.roots]
 
     def start(
         self,
@@ -71,17 +73,26 @@ class Compiled:
 
 
 def compile_plans(
-    plans: Sequence[Node], dialect: Dialect, session: QuerySession | None
+    plans: Sequence[Node],
+    dialect: Dialect,
+    session: QuerySession | None,
+    results: Sequence[Table] = (),
 ) -> Compiled:
     """Compile bound plans; what is equal in several of them is in it once.
+
+    Args:
+        results: tables that are written, which are loaded already.
 
     Raises:
         UnsupportedError: a column is an INTERVAL, which neither state nor tables hold.
     """
     for plan in plans:
         check_kept(plan)
-    optimized = [_settled(with_total_rows(optimize(plan), dialect), session) for plan in plans]
-    before = [_needs_before(plan, session) for plan in optimized]
+    tables = {each.name: each for each in results}
+    optimized = [
+        _settled(with_total_rows(optimize(plan), dialect), session, tables) for plan in plans
+    ]
+    before = [_needs_before(plan, session, tables) for plan in optimized]
     options = session.options if session else {}
     duplicates = tells_twice(options)
     physical = tuple(
@@ -91,16 +102,23 @@ def compile_plans(
     document = to_json(
         physical, dialect=str(dialect), version=__version__, ttl=ttl_of(options), before=before
     )
-    return Compiled(document, physical, session)
+    return Compiled(document, physical, session, tables)
 
 
-def _settled(plan: Node, session: QuerySession | None) -> Node:
+def _settled(plan: Node, session: QuerySession | None, tables: dict[str, Table]) -> Node:
     if not isinstance(plan, Sink) or session is None:
         return plan
-    return settled(plan, session.catalog.load_table(plan.table))
+    return settled(plan, _table(plan.table, session, tables))
 
 
-def _needs_before(plan: Node, session: QuerySession | None) -> bool:
+def _table(name: str, session: QuerySession, tables: dict[str, Table]) -> Table:
+    """Load a table once."""
+    if name not in tables:
+        tables[name] = session.catalog.load_table(name)
+    return tables[name]
+
+
+def _needs_before(plan: Node, session: QuerySession | None, tables: dict[str, Table]) -> bool:
     """Whether the plan's table is keyed otherwise than its changes: rows must be taken back."""
     if not isinstance(plan, Sink) or session is None:
         return True
@@ -108,7 +126,7 @@ def _needs_before(plan: Node, session: QuerySession | None) -> bool:
     if key is None:
         return True
     names = dict(zip(plan.input.fields.names, plan.target, strict=True))
-    table = session.catalog.load_table(plan.table)
+    table = _table(plan.table, session, tables)
     if table.schema.core.merge_engine in RETRACTING:
         return True
     return {names[name] for name in key} != set(table.schema.primary_keys)

@@ -53,14 +53,14 @@ def materialize(
     key = tuple(primary_key) if primary_key else best_key(relation.plan, unique_keys(relation.plan))
     plan, key = _keyed(relation.plan, key, given=primary_key is not None)
     full = session.full_name(tuple(name.split(".")))
-    is_new = _create_table(session.catalog, full, plan, key, options)
+    made = _create_table(session.catalog, full, plan, key, options)
     try:
-        table = _checked_table(session.catalog, full, plan, key, replace=replace)
+        table = made or _checked_table(session.catalog, full, plan, key, replace=replace)
         sink = Sink(plan, table.name, plan.fields.names)
-        compiled = compile_plans([sink], relation.dialect, session)
+        compiled = compile_plans([sink], relation.dialect, session, [table])
         return compiled.start(full, chosen, owns=True, replace=replace)
     except PkrayError:
-        if is_new:
+        if made is not None:
             _drop_unused(session.catalog, full)
         raise
 
@@ -82,19 +82,17 @@ def _keyed(plan: Node, key: tuple[str, ...] | None, *, given: bool) -> tuple[Nod
 
 def _create_table(
     catalog: Any, name: str, plan: Node, key: tuple[str, ...], options: Options | None
-) -> bool:
-    """Create the table of a result; false where there is one."""
-    if catalog.table_exists(name):
-        return False
+) -> Table | None:
+    """Create the table of a result; None where there is one."""
     columns = [
         (each.name, each.type.with_nullable(each.type.nullable and each.name not in key))
         for each in plan.fields
     ]
     try:
-        catalog.create_table(name, columns, key, options=options)
+        made: Table = catalog.create_table(name, columns, key, options=options)
     except TableExistsError:
-        return False
-    return True
+        return None
+    return made
 
 
 def _drop_unused(catalog: Any, name: str) -> None:

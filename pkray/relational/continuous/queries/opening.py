@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -26,12 +27,14 @@ from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.upgrading import Upgrading
 from pkray.relational.plan.nodes import Sink
 from pkray.service.hosted import Room
+from pkray.storage.side_by_side import together
+from pkray.table.table import Table
 
 MOST_WORKERS = 4
 """Workers that a query begins with at most: what they exchange grows with the square of it."""
 
-OpenOutlets = Callable[[StoredQuery, Checkpoint | None], list[Outlet]]
-"""Opens the outlets of a query, one a root, with its newest checkpoint."""
+OpenOutlets = Callable[[StoredQuery, Checkpoint | None, dict[str, Table]], list[Outlet]]
+"""Opens the outlets of a query, one a root, with its newest checkpoint and its results by name."""
 
 
 def settings_of(query: StoredQuery, clock: Callable[[], int] | None = None) -> RunSettings:
@@ -103,10 +106,13 @@ def open_worker(
         return is_wanted
 
     def opened() -> Run:
-        store.check_current(definition)
-        upgrades.begin()
-        now = query.changed(store.check_current(definition))
-        return open_run(now, outlets_of, settings, open_team, room)
+        now, is_upgrading = together(
+            query.folder, partial(store.check_current, definition), upgrades.is_there
+        )
+        if is_upgrading:
+            upgrades.begin()
+            now = store.check_current(definition)
+        return open_run(query.changed(now), outlets_of, settings, open_team, room)
 
     return QueryWorker(
         query.name,
@@ -137,9 +143,9 @@ def open_run(
         QueryFencedError: it was begun anew meanwhile, or another run took over.
     """
     log, shares = query.log(), query.shares(room)
-    log.look()
     try:
-        return _open_run(query, open_outlets, settings, open_team, log, shares)
+        _, results = together(log.store, log.look, query.results)
+        return _open_run(query, open_outlets, settings, open_team, log, shares, results)
     except PkrayError:
         log.check_not_passed()  # that run, and not this one, knows what is there
         raise
@@ -152,14 +158,14 @@ def _open_run(
     open_team: OpenTeam | None,
     log: StoredLog,
     shares: QueryShares,
+    results: dict[str, Table],
 ) -> Run:
-    results = query.results()
     savepoints.begin(query.definition, log, results, shares.roots)
     newest = check_life(query.definition, log, shares.roots, list(results.values()))
     states = shares.states(settings.workers or 1)
     with ExitStack() as undo:
         undo.callback(states.close)
-        outlets = open_outlets(query, newest)
+        outlets = open_outlets(query, newest, results)
         for outlet in outlets:
             undo.callback(outlet.close)
         # Runs of incarnations that come later fence the writers that are open by now.
@@ -171,7 +177,9 @@ def _open_run(
     return run
 
 
-def outlets_of(query: StoredQuery, newest: Checkpoint | None) -> list[Outlet]:
+def outlets_of(
+    query: StoredQuery, newest: Checkpoint | None, tables: dict[str, Table]
+) -> list[Outlet]:
     """Open the outlets of a query into its tables, or the function of this process that takes it.
 
     Raises:
@@ -189,7 +197,7 @@ def outlets_of(query: StoredQuery, newest: Checkpoint | None) -> list[Outlet]:
     results = newest.results if newest is not None else {}
     return [
         TableOutlet(
-            query.catalog.load_table(root.table),
+            tables[root.table],
             root,
             definition.commits,
             results.get(root.table),

@@ -371,8 +371,8 @@ def start_query(
     check_no_circle(roots, tables)
     kept = options.kept()
     definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
-    defined = define(catalog, definition, roots, owns=owns, replace=replace)
-    return Query(start(defined, options.clock, options.on_failure))
+    query, is_begun = define(catalog, definition, roots, owns=owns, replace=replace)
+    return Query(start(query, options.clock, options.on_failure, is_begun=is_begun))
 
 
 def start_function(
@@ -383,9 +383,9 @@ def start_function(
     clock: Callable[[], int] | None,
 ) -> Query:
     """Start a query whose changes a function of this process takes."""
-    defined = define(catalog, definition, roots)
-    defined.in_process.outlet = outlet
-    return Query(start(defined, clock))
+    query, is_begun = define(catalog, definition, roots)
+    query.in_process.outlet = outlet
+    return Query(start(query, clock, is_begun=is_begun))
 
 
 def find_query(catalog: Catalog, name: str) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from msgspec import structs
 
@@ -18,7 +19,7 @@ from pkray.relational.continuous.queries.ending import clear_dropped, drop
 from pkray.relational.continuous.queries.hosting import is_hosted
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.begun import fence_others, free_others, placed
-from pkray.relational.continuous.queries.incarnations.life import columns_read
+from pkray.relational.continuous.queries.incarnations.life import check_columns, columns_read
 from pkray.relational.continuous.queries.incarnations.ttls import check_layouts
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
@@ -27,6 +28,8 @@ from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.plan_diff import computes_same
 from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSource
 from pkray.relational.spark_engine import spark_engine
+from pkray.storage.side_by_side import together
+from pkray.table.table import Table
 
 
 def define(
@@ -36,13 +39,16 @@ def define(
     *,
     owns: bool = False,
     replace: bool = False,
-) -> StoredQuery:
+) -> tuple[StoredQuery, bool]:
     """Store a query, or find the one that is there with this plan.
 
     Its TTLs and options become those that are given.
 
     Args:
         owns, replace: as of `start_query`.
+
+    Returns:
+        it, and whether it was begun by this.
 
     Raises:
         QueryExistsError: there is one of its name with another plan.
@@ -53,34 +59,54 @@ def define(
         check_operators(root, definition.dialect)
     streams = tuple(each.name for each in streams_in(roots))
     query = StoredQuery(catalog, structs.replace(definition, streams=streams))
-    there = query.store.find(query.name)
-    if there is not None and replace:
+    number, there = query.store.newest(query.name)
+    if there is not None and not there.dropped and replace:
         drop(Watched(query.changed(there)))
-        there = None
-    made = None if there is not None else _begun(query, roots, owns=owns, replace=replace)
+        number, there = query.store.newest(query.name)
+    made = None
+    if there is None or there.dropped:
+        if there is not None:
+            clear_dropped(query.catalog, query.name)
+        made = _begun(query, roots, number, owns=owns, replace=replace)
     query = made or _found(query, roots)
     query.keep_roots(in_query(roots, query.folder, query.definition.begun))
-    return query
+    return query, made is not None
 
 
 def _begun(
-    query: StoredQuery, roots: tuple[Node, ...], *, owns: bool, replace: bool
+    query: StoredQuery, roots: tuple[Node, ...], after: int, *, owns: bool, replace: bool
 ) -> StoredQuery | None:
-    """Store a query as a new incarnation; None where one of its name was stored meanwhile."""
-    clear_dropped(query.catalog, query.name)
-    results = list(query.results().values())
-    definition = structs.replace(
-        query.definition.as_incarnation(new_incarnation()),
-        beginnings=Feeds(scans_of(roots)).beginnings(),
-        columns=columns_read(roots),
+    """Store a query as a new incarnation; None where one of its name was stored meanwhile.
+
+    Args:
+        after: the newest number of a definition of its name.
+    """
+    definition = query.definition.as_incarnation(new_incarnation())
+    beginnings, (tables, definition) = together(
+        query.folder,
+        Feeds(scans_of(roots)).beginnings,
+        partial(_placed, query, definition, owns=owns, replace=replace),
     )
-    definition = placed(definition, results, query.store, owns=owns, replace=replace)
-    stored = query.store.create(definition)
+    definition = structs.replace(definition, beginnings=beginnings, columns=columns_read(roots))
+    stored = query.store.create(definition, after)
     if stored is None:
         return None
-    fence_others(stored, results)
-    free_others(stored, savepoints.tables_read(roots), query.store.check_of(stored))
+    check = query.store.check_of(stored)
+    together(
+        query.folder,
+        partial(fence_others, stored, tables),
+        partial(free_others, stored, savepoints.tables_read(roots), check),
+        partial(check_columns, roots, stored.columns),
+    )
     return query.changed(stored)
+
+
+def _placed(
+    query: StoredQuery, definition: Definition, *, owns: bool, replace: bool
+) -> tuple[list[Table], Definition]:
+    """Load the results, and say what becomes of the rows that they hold."""
+    results = list(query.results().values())
+    return results, placed(definition, results, query.store, owns=owns, replace=replace)
 
 
 def _found(query: StoredQuery, roots: tuple[Node, ...]) -> StoredQuery:
@@ -121,6 +147,7 @@ def start(
     on_failure: OnFailure | None = None,
     *,
     feeds: bool = True,
+    is_begun: bool = False,
 ) -> StoredQuery:
     """Have a query run, unless it does.
 
@@ -128,6 +155,7 @@ def start(
         clock: of processing time, in epoch milliseconds; None: that of the machine.
         on_failure: as of ``Relation.materialize``.
         feeds: whether this process is to feed it, where that is for a process to do.
+        is_begun: whether this process has just begun the incarnation: nothing is kept of it yet.
     """
     query = stored.adopted()
     if on_failure is not None:
@@ -140,17 +168,24 @@ def start(
             _feed(query, running)
         return query
     store, definition = query.store, query.definition
-    if store.failure(definition) is not None:
-        query.bind_again()
-    if definition.tables:
-        query.current().check_life()
+    if not is_begun:
+        _check_goes_on(query)
     store.want(definition, running=True)
-    store.note_failure(definition, None)
-    store.forget_starts(definition)
+    if not is_begun:
+        store.note_failure(definition, None)
+        store.forget_starts(definition)
     if feeds:
         _feed(query, running)
     running.start(query, clock)
     return query
+
+
+def _check_goes_on(query: StoredQuery) -> None:
+    """Check that a query can go on from what is kept of it; bind it again where it failed."""
+    if query.store.failure(query.definition) is not None:
+        query.bind_again()
+    if query.definition.tables:
+        query.current().check_life()
 
 
 def _check_is_here(query: StoredQuery, clock: Callable[[], int] | None) -> None:

@@ -206,7 +206,7 @@ def open_stream(
         run = Run(plan, [outlet], NoLog(), States(), settings)
         return ResultStream(run, outlet, trigger, None, place)
     defined = _definition(relation, name, root, encoding)
-    query = define(_catalog(relation, name), defined, (root,))
+    query, _ = define(_catalog(relation, name), defined, (root,))
     settings = replace(settings, reader=query.definition.reader)
     run = open_run(query, lambda *_: [outlet], settings)
     return ResultStream(run, outlet, trigger, name, _Kept(query.folder))

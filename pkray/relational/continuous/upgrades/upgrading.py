@@ -32,6 +32,11 @@ class Upgrading:
         self._upgrade: StoredUpgrade | None = None
         self._shadow: Shadow | None = None
 
+    def is_there(self) -> bool:
+        """Whether an upgrade is under way or not accepted; what was opened of one is closed."""
+        self.close()
+        return self._site.find() is not None
+
     def begin(self) -> None:
         """Complete what is decided, before a run begins."""
         self.close()

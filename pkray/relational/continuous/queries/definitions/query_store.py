@@ -26,6 +26,7 @@ from pkray.relational.continuous.queries.definitions.numbered_files import Numbe
 from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed, unsealed
+from pkray.storage.side_by_side import together
 from pkray.table.databases import remove_folders
 
 FOLDER = ".queries"
@@ -135,23 +136,25 @@ class QueryStore:
 
     def find(self, name: str) -> Definition | None:
         """Read what a query is; None where there is none of this name."""
-        _, found = self._newest(name)
+        found = self.newest(name)[1]
         return None if found is None or found.dropped else found
 
     def find_dropped(self, name: str) -> Definition | None:
         """Read what a query was that was dropped, and of which something is left."""
-        _, found = self._newest(name)
+        found = self.newest(name)[1]
         return found if found is not None and found.dropped else None
 
-    def _newest(self, name: str) -> tuple[int, Definition | None]:
-        """Read the newest number of a definition, and the definition; dropped ones too."""
-        numbered = self._numbered(name)
-        number, data = numbered.newest()
+    def newest(self, name: str) -> tuple[int, Definition | None]:
+        """Read the newest number of a definition, -1 before the first, and the definition; dropped
+        ones too.
+        """
+        root, numbered = self._root(name), self._numbered(name)
+        (number, data), old = together(root, numbered.newest, lambda: _old_definition(root))
         found: Definition | None = None
-        if number < 0:
-            found = _read(self._root(name), _OLD_DEFINITION, Definition)
+        if number < 0 and old is not None:
+            found = unsealed(root, _OLD_DEFINITION, old, Definition)
         elif data is not None:
-            found = unsealed(self._root(name), numbered.path(number), data, Definition)
+            found = unsealed(root, numbered.path(number), data, Definition)
         version = found.document.get("planVersion") if found is not None else None
         if found is None or (number < 0 and version == _REFUSED_VERSION):
             return number, None  # of the latter the definition was never stored
@@ -172,16 +175,24 @@ class QueryStore:
             raise errors.QueryNotFoundError(f"no query is called {name}: {known}", query=name)
         return found
 
-    def create(self, definition: Definition) -> Definition | None:
-        """Store a query; None where there is one of its name."""
-        number, there = self._newest(definition.name)
-        if there is not None and not there.dropped:
-            return None
-        root = self._root(definition.name)
-        is_first = number >= 0 or root.create(_OLD_DEFINITION, _refused(definition))
-        if not is_first and self.find(definition.name) is not None:
-            return None
-        return self._add(structs.replace(definition, number=number + 1))
+    def create(self, definition: Definition, after: int | None = None) -> Definition | None:
+        """Store a query; None where there is one of its name.
+
+        Args:
+            after: the newest number under that name, where nobody has a query by then; default is
+                to look for it.
+        """
+        if after is None:
+            after, there = self.newest(definition.name)
+            if there is not None and not there.dropped:
+                return None
+        root, numbered = self._root(definition.name), structs.replace(definition, number=after + 1)
+        if after >= 0:
+            return self._add(numbered)
+        if root.create(_OLD_DEFINITION, _refused(numbered)):  # as `_add` writes it
+            is_added = self._numbered(definition.name).add(numbered.number, _stored(numbered))
+            return numbered if is_added else None
+        return None if self.find(definition.name) is not None else self._add(numbered)
 
     def replace(self, definition: Definition) -> Definition:
         """Store another plan, other options or another incarnation of a query.
@@ -262,7 +273,7 @@ class QueryStore:
             dropped = self._add(last)
             if dropped is not None:
                 return dropped
-            _, there = self._newest(definition.name)
+            _, there = self.newest(definition.name)
             if there is None:
                 return None
             if there.incarnation != definition.incarnation:
@@ -415,6 +426,13 @@ class DefinedQuery:
     def folder(self) -> ObjectStore:
         """Give its folder."""
         return self.store.folder(self.definition)
+
+
+def _old_definition(root: ObjectStore) -> bytes | None:
+    try:
+        return root.read(_OLD_DEFINITION)
+    except errors.MissingFileError:
+        return None
 
 
 def _wanted_path(definition: Definition) -> str:

@@ -48,8 +48,8 @@ def placed(
     stood, replaced, before_it = {}, [], set()
     for table in results:
         history = ResultHistory(table)
-        stood[table.name] = history.latest_id
-        if not history.latest_id:
+        stood[table.name] = latest = history.latest_id
+        if not latest:
             continue
         newest = history.newest_of(definition.name)
         if newest is not None:

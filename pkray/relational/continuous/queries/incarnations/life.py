@@ -10,6 +10,7 @@ read against their ids.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from pkray.errors import QueryDivergedError, SchemaChangedError
 from pkray.metadata.schemas import SchemaStore
@@ -27,6 +28,7 @@ from pkray.relational.continuous.queries.definitions.definition import Definitio
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.state import keyed_map
 from pkray.relational.sources.table import TableSource
+from pkray.storage.side_by_side import together
 from pkray.table.table import Table
 
 
@@ -48,12 +50,20 @@ def check_life(
     """
     check_maps(definition, roots)
     newest = log.newest_checkpoint()
-    begun = log.epochs_from(newest.epoch + 1 if newest is not None else 0)
-    _check_epochs(definition, newest or NOTHING_YET, begun)
-    for table in results:
-        _check_result(definition, newest or NOTHING_YET, begun, table)
-    _check_sources(roots, newest or NOTHING_YET, begun)
-    check_columns(roots, definition.columns)
+    found = newest or NOTHING_YET
+    # What was begun is read before the results: these are never ahead of it.
+    begun, columns = together(
+        log.store,
+        lambda: log.epochs_from(found.epoch + 1),
+        lambda: _columns_now(roots, definition.columns),
+    )
+    _check_epochs(definition, found, begun)
+    together(
+        log.store,
+        *(partial(_check_result, definition, found, begun, table) for table in results),
+        partial(_check_sources, roots, found, begun),
+    )
+    _check_columns(definition.columns, columns)
     return newest
 
 
@@ -173,14 +183,27 @@ def check_columns(roots: Sequence[Node], known: Mapping[str, Mapping[str, int]])
     Raises:
         SchemaChangedError: one was dropped, and another added under its name.
     """
-    tables = {source.name: source.original for source, _ in _scanned(roots)}
+    _check_columns(known, _columns_now(roots, known))
+
+
+def _columns_now(
+    roots: Sequence[Node], known: Mapping[str, Mapping[str, int]]
+) -> dict[str, dict[str, int]]:
+    """Read the ids that columns of tables which are read have now, by name, by table."""
+    found = {}
+    for table in {source.name: source.original for source, _ in _scanned(roots)}.values():
+        if table.name in known:
+            newest = SchemaStore(table.location.open(), table.name).latest()
+            found[table.name] = {each.name: each.id for each in newest.fields}
+    return found
+
+
+def _check_columns(
+    known: Mapping[str, Mapping[str, int]], now: Mapping[str, Mapping[str, int]]
+) -> None:
     for table, columns in known.items():
-        if table not in tables:
-            continue
-        newest = SchemaStore(tables[table].location.open(), table).latest()
-        now = {each.name: each.id for each in newest.fields}
         for name, before in columns.items():
-            number = now.get(name, before)
+            number = now.get(table, {}).get(name, before)
             if before != number:
                 raise SchemaChangedError(
                     f"column {name!r} of {table} was dropped, and another one added under its "

@@ -21,6 +21,9 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 0.02
 """Between two looks at sources that had nothing new."""
+MOST_POLL_SECONDS = 1.0
+"""Between two looks into an object store, which cost money: the pause doubles up to it. What this
+process hears of meanwhile is read at once."""
 LOOK_SECONDS = 1.0
 """Between two looks whether people, perhaps in other processes, want the query to stop."""
 MOST_TRIES = 5
@@ -235,6 +238,7 @@ class QueryWorker:
 
     def _loop(self, run: Run) -> bool:
         """Run until it is to stop or nothing more comes; true: until another run takes over."""
+        quiet = 0.0
         while not self._stopping.is_set():
             self._look()
             if self._ended_by is not None:
@@ -251,6 +255,7 @@ class QueryWorker:
                 has_moved = run.step()
             if has_moved:
                 self._note_reached(run.next_epoch)
+                quiet = 0.0
                 run.checkpoint_if_due()
                 self._show(run, "running")
                 self._wait(run, self._trigger.interval, begun)
@@ -259,6 +264,9 @@ class QueryWorker:
             else:
                 pause = max(POLL_SECONDS, self._turns.poll_seconds, self._trigger.interval)
                 self._wait(run, pause, begun)
+                if run.feeds.are_far:
+                    self._listen(run, begun + quiet)
+                    quiet = min(max(pause, 2 * quiet), MOST_POLL_SECONDS)
         return False
 
     def _note_reached(self, epoch: int) -> None:
@@ -277,6 +285,15 @@ class QueryWorker:
         until = begun + interval
         while not self._stopping.is_set() and (left := until - time.monotonic()) > 0:
             self._stopping.wait(min(left, LOOK_SECONDS))
+            self._look()
+            self._keep(run)
+
+    def _listen(self, run: Run, until: float) -> None:
+        """Wait for what this process hears of without a look into the stores."""
+        while not self._stopping.is_set() and time.monotonic() < until:
+            if run.feeds.have_heard():
+                return
+            self._stopping.wait(POLL_SECONDS)
             self._look()
             self._keep(run)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ class OneEpoch:
         self.is_ended = False
 
     class feeds:  # noqa: N801 - stands for an attribute
+        are_far = False
+
         @staticmethod
         def lag(positions: dict[str, int]) -> dict[str, Any]:
             return {}
@@ -165,3 +169,47 @@ def test_a_run_that_was_overtaken_says_nothing_over_what_the_next_one_says():
     worker = QueryWorker("q", opened, Trigger(), lambda failure: failure, looked)
     worker._thread.join(120)
     assert (worker.status()["state"], said) == ("fenced", [])
+
+
+class Far(OneEpoch):
+    """A run that never has anything new, of which it hears once it has looked so often."""
+
+    class feeds(OneEpoch.feeds):  # noqa: N801 - stands for an attribute
+        are_far = True
+        heard = False
+
+        @classmethod
+        def have_heard(cls) -> bool:
+            return cls.heard
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks: list[float] = []
+
+    def step(self) -> bool:
+        self.looks.append(time.monotonic())
+        return False
+
+
+def test_looks_into_an_object_store_become_fewer(monkeypatch):
+    monkeypatch.setattr(module, "MOST_POLL_SECONDS", 0.3)
+    run = Far()
+    worker = QueryWorker("q", lambda: run, Trigger(), lambda failure: None)
+    until = time.monotonic() + 120
+    while len(run.looks) < 8 and time.monotonic() < until:
+        time.sleep(0.01)
+    worker.stop(60)
+    pauses = [after - before for before, after in itertools.pairwise(run.looks)]
+    assert min(pauses[5:]) >= 0.3
+
+
+def test_what_the_process_hears_of_is_read_without_a_pause(monkeypatch):
+    monkeypatch.setattr(module, "MOST_POLL_SECONDS", 1000.0)
+    run = Far()
+    worker = QueryWorker("q", lambda: run, Trigger(), lambda failure: None)
+    monkeypatch.setattr(Far.feeds, "heard", True)
+    until = time.monotonic() + 120
+    while len(run.looks) < 20 and time.monotonic() < until:
+        time.sleep(0.01)
+    worker.stop(60)
+    assert len(run.looks) >= 20
