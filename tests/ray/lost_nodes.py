@@ -1,10 +1,9 @@
 """Loses the machines on which a query runs, one after another, and says what became of it.
 
-    python tests/ray/lost_nodes.py killed|stopped pool|apart TIMES FOLDER
+    python tests/ray/lost_nodes.py killed|stopped TIMES FOLDER
 
-The query is in the pool, or in processes of its own. The cluster of this process has a head that
-computes nothing, and at any time one node on which all is that computes, and from which the raylet
-is taken as another node has joined. A stopped raylet wakes when the query has
+The cluster of this process has a head that computes nothing, and at any time one node on which the
+query's actors fit, and from which the raylet is taken. A stopped raylet wakes when the query has
 gone on elsewhere. Its processes run on meanwhile, for Ray does not reach them: they have to end as
 fenced, and leave no failure. Prints a line of JSON.
 """
@@ -52,7 +51,7 @@ def failures(warehouse: str) -> list[str]:
     return [str(each) for each in Path(warehouse).rglob("failure.json")]
 
 
-def check_lost(kind: str, place: str, times: int, folder: str) -> dict[str, Any]:
+def check_lost(kind: str, times: int, folder: str) -> dict[str, Any]:
     """Lose the query's node so many times; give what is wrong, and the seconds that it took."""
     sent = signal.SIGKILL if kind == "killed" else signal.SIGSTOP
     cluster = Cluster(
@@ -67,9 +66,8 @@ def check_lost(kind: str, place: str, times: int, folder: str) -> dict[str, Any]
         warehouse = f"{folder}/warehouse"
         with pkray.connect(warehouse, runtime="ray", runtime_options=OPTIONS) as catalog:
             source = Source(catalog, 15)
-            catalog.sql("SET 'query.parallelism' = '2'")
-            if place == "apart":
-                catalog.sql("SET 'query.cpus' = '2'")
+            for name, value in {"parallelism": "2", "cpus": "2"}.items():
+                catalog.sql(f"SET 'query.{name}' = '{value}'")
             query = catalog.sql(QUERY).materialize(
                 "default.r", options={"changelog-producer": "lookup", "bucket": "1"}
             )
@@ -104,4 +102,4 @@ def check_lost(kind: str, place: str, times: int, folder: str) -> dict[str, Any]
 
 
 if __name__ == "__main__":
-    print(json.dumps(check_lost(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])))
+    print(json.dumps(check_lost(sys.argv[1], int(sys.argv[2]), sys.argv[3])))

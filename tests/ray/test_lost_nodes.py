@@ -14,15 +14,14 @@ from tests.ray.lost_nodes import MOST_SECONDS
 
 pytestmark = [pytest.mark.ray, pytest.mark.slow]
 
-TIMES = 5
+TIMES = 10
 
 
-@pytest.mark.parametrize("place", ["pool", "apart"])
 @pytest.mark.parametrize("kind", ["killed", "stopped"])
-def test_a_query_goes_on_elsewhere_when_its_node_is_lost(tmp_path, kind, place, record_property):
+def test_a_query_goes_on_elsewhere_when_its_node_is_lost(tmp_path, kind, record_property):
     places = [WORKERS, *sys.path]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.ray.lost_nodes", kind, place, str(TIMES), str(tmp_path)],
+        [sys.executable, "-m", "tests.ray.lost_nodes", kind, str(TIMES), str(tmp_path)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, places))},
         stdout=subprocess.PIPE,
         text=True,
@@ -30,8 +29,7 @@ def test_a_query_goes_on_elsewhere_when_its_node_is_lost(tmp_path, kind, place, 
         check=True,
     )
     found = json.loads(done.stdout.splitlines()[-1])
-    survived = found["times"] - len(found["wrong"])
-    said = f"the raylet {kind} ({place}): {survived} of {found['times']} survived"
+    said = f"the raylet {kind}: {found['times'] - len(found['wrong'])} of {found['times']} survived"
     record_property("survived", said)
     print(f"{said}, gone on after {found['seconds']} s")
     assert found["wrong"] == []
