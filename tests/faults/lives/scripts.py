@@ -8,6 +8,7 @@ from tests.faults.lives.jobs import Setting
 from tests.faults.lives.machines import Fault
 from tests.faults.lives.plans import Both, Plan
 from tests.faults.lives.steps import (
+    Accept,
     Begin,
     Copy,
     Drop,
@@ -256,6 +257,19 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Begin("main", Plan("filter", 4)),
             Write("d.a", ((5, 2, 1, 0), (2, 1, 0, 0), (0, 0, 2, 0), (4, 2, 2, 1))),
             Verify("main"),
+        ],
+    ),
+    "an upgrade that slept is left to the run that goes on elsewhere": (
+        Setting(Plan("filter"), producers=("none", "none"), shown="none"),
+        [
+            Write("d.a", ((0, 1, 5, 1),)),
+            Begin("main", Plan("filter")),
+            Faulted(Upgrade("main", Plan("filter", 4)), Fault("sleep", 1, "/upgrade.json")),
+            Accept("main"),
+            Write("d.a", ((3, 1, 0, 0),)),
+            Resume("main"),
+            Wake(),
+            Write("d.a", ((2, 2, 1, 1),)),
         ],
     ),
     "a query reads one source while the other one tells of nothing": (

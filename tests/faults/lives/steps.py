@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -620,7 +621,9 @@ class Wake(Step):
         opening = {each.name for each in machine.workers if each.is_running and each._run is None}
         machine.wake()
         if pending is not None:
-            machine.await_(lambda: pending.is_done)
+            elsewhere = sleeper.called.at_work if sleeper.called is not None else None
+            with elsewhere.driven_by_others() if elsewhere is not None else nullcontext():
+                machine.await_(lambda: pending.is_done)
             typed(pending, sleeper.what)
         stepping.settle(machine)
         met = f"{sleeper.what} {machine.met}".strip()
