@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import whole
+from pkray.errors import UnsupportedError
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 
@@ -45,6 +46,7 @@ class Accumulator(ABC):
             order: the columns of ``call.order_by``, one value a row.
         """
         groups = groups.astype(np.int64, copy=False)
+        check_size(self.call, [column.nbytes for column in (*arguments, *order) if _offset(column)])
         columns = [whole(column) for column in (*arguments, *order)]
         kept = self._kept(columns[: len(arguments)], filter)
         if kept is not None:
@@ -74,6 +76,35 @@ class Accumulator(ABC):
         Raises:
             EvaluationError: a sum does not fit its type.
         """
+
+
+MOST_BYTES = (1 << 31) - 1
+"""Bytes of texts or lists that one column takes: offsets of texts and lists have 32 bits."""
+
+
+def check_size(call: AggregateCall, sizes: Sequence[int]) -> None:
+    """Refuse more texts and lists than a column takes, before they are put into one.
+
+    Args:
+        sizes: bytes of each column.
+
+    Raises:
+        UnsupportedError: one is too large.
+    """
+    size = max(sizes, default=0)
+    if size > MOST_BYTES:
+        raise UnsupportedError(
+            f"{call.function}({', '.join(call.arguments)}) keeps values of {size} bytes at once; "
+            f"at most {MOST_BYTES} fit in a column: filter rows, group by more keys, or run on "
+            "Spark",
+            function=call.function,
+            size=size,
+        )
+
+
+def _offset(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Whether values have offsets into other values."""
+    return not pa.types.is_primitive(column.type)
 
 
 def required_arguments(call: AggregateCall) -> slice:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.columns.keys import argsort, codes, dense_ranks, ranks
-from pkray.errors import UnsupportedError
 from pkray.relational.functions.aggregates.accumulator import (
     Accumulate,
     Accumulator,
     Arrays,
+    check_size,
     required_arguments,
 )
 from pkray.relational.plan.aggregates import facts
@@ -21,8 +21,6 @@ from pkray.relational.plan.expressions import AggregateCall, SortKey
 
 Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
 Finish: TypeAlias = "Callable[[AggregateCall, np.ndarray, int, Arrays], pa.Array]"
-MOST_BYTES = (1 << 31) - 1
-"""Bytes of texts or lists that one column takes: offsets of texts and lists have 32 bits."""
 _FEW = 1 << 16
 """Rows kept before chosen rows are chosen from again: about a batch."""
 
@@ -83,15 +81,7 @@ class Chosen(Accumulator):
             for parts in zip(*self.columns, strict=True)
             if not pa.types.is_primitive(parts[0].type)
         )
-        size = max(sizes, default=0)
-        if size > MOST_BYTES:
-            raise UnsupportedError(
-                f"{self.call.function}({', '.join(self.call.arguments)}) keeps values of {size} "
-                f"bytes at once; at most {MOST_BYTES} fit in a column: filter rows, group by "
-                "more keys, or run on Spark",
-                function=self.call.function,
-                size=size,
-            )
+        check_size(self.call, list(sizes))
 
     def finish(self, count: int) -> pa.Array:
         if not self.groups:

@@ -356,7 +356,7 @@ def test_variances_of_batches_are_those_of_all_values() -> None:
 def test_more_texts_than_a_column_takes_are_refused(
     function: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pkray.relational.functions.aggregates.rows.MOST_BYTES", 1000)
+    monkeypatch.setattr("pkray.relational.functions.aggregates.accumulator.MOST_BYTES", 1000)
     lists = call(function, "ARRAY<STRING NOT NULL> NOT NULL")
     values = pa.array([f"{number:0100}" for number in range(20)])
     with pytest.raises(UnsupportedError, match="at most 1000 fit in a column"):
