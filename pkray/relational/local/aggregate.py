@@ -428,7 +428,7 @@ def _of_groups(call: AggregateCall, table: pa.Table, numbers: Codes) -> pa.Array
         call,
         numbers.of_row,
         numbers.count,
-        [whole(table[name]) for name in call.arguments],
+        [table[name] for name in call.arguments],
         None if call.filter is None else whole(table[call.filter]),
-        [whole(table[key.column]) for key in call.order_by],
+        [table[key.column] for key in call.order_by],
     )
