@@ -259,6 +259,27 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Verify("main"),
         ],
     ),
+    "rows of an earlier query stay until the next one of the name can read": (
+        Setting(
+            Plan("totals"),
+            layout="parted",
+            producers=("lookup", "none"),
+            shown="lookup",
+            spread="dynamic",
+            form="insert",
+            checkpoint_epochs=1,
+        ),
+        [
+            Write("d.a", ((5, 0, 0, 1), (5, 1, 3, 0))),
+            Write("d.a", ((1, 0, 7, 1),)),
+            Begin("main", Plan("totals")),
+            RollBackSource("d.a", 2),
+            Drop("main"),
+            Expire("d.a"),
+            Begin("main", Plan("totals", 7)),
+            Write("d.a", ((2, 1, 1, 0),)),
+        ],
+    ),
     "an upgrade that slept is left to the run that goes on elsewhere": (
         Setting(Plan("filter"), producers=("none", "none"), shown="none"),
         [
