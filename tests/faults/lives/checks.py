@@ -115,20 +115,22 @@ def _check_running(life: Life, job: Job, machine: Machine) -> None:
     if status["state"] != wanted:
         raise Wrong(f"{job.query} is {status['state']}, and should be {wanted}")
     positions = status["sources"]
-    for table in job.tables:
-        _check_result(life, job, life.results[table], positions)
-    if not job.excuses:
+    agree = [_check_result(life, job, life.results[each], positions) for each in job.tables]
+    if not job.excuses or all(agree):
         job.histories = life.histories(job)
+    if not job.excuses:
         _check_holds(life, job, positions)
 
 
-def _check_result(life: Life, job: Job, result: Result, positions: Mapping[str, int]) -> None:
+def _check_result(life: Life, job: Job, result: Result, positions: Mapping[str, int]) -> bool:
+    """Check a result; give whether it is what the sources hold now."""
     assert job.plan is not None
     now, rows = life.histories(job), result.newest
     part, others = job.plan.parts[job.tables.index(result.name)], result.others_than(job.query)
     held = positions_in(now, positions)
     expected = part.result(held) + others if held is not None else None
-    if rows != expected and job.excuses:
+    agrees = rows == expected
+    if not agrees and job.excuses:
         held = positions_in(_unnoticed(life, job), positions)
         expected = part.result(held) + others if held is not None else None
     if rows != expected and not positions:  # those of an earlier query stay until it has read
@@ -143,6 +145,7 @@ def _check_result(life: Life, job: Job, result: Result, positions: Mapping[str, 
     newest = {name: history.at[history.newest] for name, history in now.items()}
     if not job.excuses and _tells_all(life, job) and part.result(newest) + others != expected:
         raise Wrong(f"{job.query} has not read everything: it is at {positions}")
+    return agrees
 
 
 def _unnoticed(life: Life, job: Job) -> Histories:

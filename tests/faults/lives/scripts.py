@@ -12,6 +12,7 @@ from tests.faults.lives.steps import (
     Begin,
     Copy,
     Drop,
+    DropAndAddColumn,
     DropPartition,
     Expire,
     Faulted,
@@ -257,6 +258,22 @@ SCRIPTS: dict[str, tuple[Setting, Sequence[Step]]] = {
             Begin("main", Plan("filter", 4)),
             Write("d.a", ((5, 2, 1, 0), (2, 1, 0, 0), (0, 0, 2, 0), (4, 2, 2, 1))),
             Verify("main"),
+        ],
+    ),
+    "a query that goes on over a source that was rolled back has read what it holds then": (
+        Setting(
+            Plan("groups"), layout="moving", producers=("lookup", "lookup"), checkpoint_epochs=1
+        ),
+        [
+            Write("d.a", ((3, 2, 1, 0), (2, 0, 3, 0), (4, 0, 7, 0))),
+            Write("d.a", ((4, 1, 8, 0),)),
+            Begin("main", Plan("groups")),
+            Kill("main"),
+            Write("d.a", ((0, 0, 8, 1),)),
+            RollBackSource("d.a", 3),
+            Resume("main"),
+            Write("d.a", ((0, 2, 0, 1),), ((4, 1, 8, 0), (3, 2, 1, 0))),
+            DropAndAddColumn("d.a"),
         ],
     ),
     "rows of an earlier query stay until the next one of the name can read": (
