@@ -45,12 +45,12 @@ class Placement:
 
     def misplaced(self, most: int) -> Iterator[Part]:
         """Yield parts that are to be moved, in order, so that each move makes loads more even: of
-        work, or of all.
+        work, which is moved first as it is never busy, or of all.
 
         Args:
             most: parts.
         """
-        for part in sorted(self.given):
+        for part in sorted(self.given, key=lambda each: (each not in self.works, each)):
             if most <= 0:
                 return
             at = self.given[part]

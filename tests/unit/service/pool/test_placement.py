@@ -83,3 +83,11 @@ def test_work_is_apart_from_work():
     works = frozenset(Part(name, 0) for name in ("q", "q/1", "r"))
     placement = Placement({0: "a", 1: "a", 2: "b"}, {Part("q", 0): 0, Part("t", 0): 1}, works)
     assert placement.best(Part("q/1", 0)) == 2
+
+
+def test_work_is_moved_before_parts_of_tables():
+    tables = {Part(f"a{each}", 0): 0 for each in range(20)}
+    works = {Part(f"q{each}", 0): 0 for each in range(4)}
+    placement = Placement({0: "a", 1: "a"}, {**tables, **works}, frozenset(works))
+    assert set(placement.misplaced(2)) <= set(works)
+    assert Counter(at for part, at in placement.given.items() if part in works) == {0: 2, 1: 2}
