@@ -166,6 +166,7 @@ class Assignments:
             if is_dead:
                 known.until = min(known.until, self._clock())
                 self._replaced.add(process.token)  # what it has asked before is not heard
+                self._silent.add(process.token)  # Ray begins it anew already
             for part, given in list(self._given.items()):
                 if given.worker == worker and (is_dead or self._is_work(part)):
                     self._revoke(part, given)

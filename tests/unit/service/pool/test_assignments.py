@@ -306,3 +306,11 @@ def test_the_parts_of_a_worker_that_only_seems_dead_stay_while_its_lease_lasts(w
     first = workers.locate(0)
     workers.keeper.suspect(first.worker, workers.processes[first.worker])
     assert workers.locate(0) == first
+
+
+def test_a_worker_that_is_dead_for_certain_is_not_replaced_once_more_as_silent(workers):
+    first = workers.locate(0)
+    workers.keeper.suspect(first.worker, workers.processes[first.worker], is_dead=True)
+    workers.stopped.add(first.worker)
+    workers.beat(LONGER)
+    assert workers.keeper.silent(0) == []
