@@ -177,8 +177,8 @@ class Begin(Step):
         job = life.jobs[self.job]
         if job.is_running or (job.name != MAIN and not life.main.exists):
             return False
-        if job.name == SECOND:
-            return life.setting.form == "insert" and not self.replace
+        if job.name == SECOND:  # what main is still to clear would take its rows along
+            return life.setting.form == "insert" and not (self.replace or life.main.clears)
         return not (self.replace and life.jobs[SECOND].exists)  # it would lose its rows
 
     def play(self, life: Life) -> None:
