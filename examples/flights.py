@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import shutil
 import time
 from pathlib import Path
@@ -195,8 +196,11 @@ def deliveries(events: pa.Table) -> pa.Table:
 def write_files(delivered: pa.Table, folder: Path, files: int = FILES) -> None:
     folder.mkdir()
     bounds = np.linspace(0, len(delivered), files + 1).astype(int)
+    begun = time.time() - files
     for number, (start, end) in enumerate(itertools.pairwise(bounds)):
-        pq.write_table(delivered.slice(start, end - start), folder / f"events-{number:03}.parquet")
+        path = folder / f"events-{number:03}.parquet"
+        pq.write_table(delivered.slice(start, end - start), path)
+        os.utime(path, (begun + number, begun + number))  # Spark takes them in this order
 
 
 def start_stream(spark: SparkSession, table: pkray.Table, output: Path) -> StreamingQuery:
