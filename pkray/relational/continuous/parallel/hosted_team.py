@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -16,6 +17,9 @@ from pkray.service.hosted import Caller, Hosted, Hosting, Room
 
 _START_SECONDS = START_SECONDS * 0.9
 """For how long a process that may be loading its modules may be silent: before it is given up."""
+_AGAIN_SECONDS = 0.2
+_TRIES = 50
+"""Of a letter: ten seconds, in which others have what a lost worker had."""
 
 
 class HostedMember:
@@ -61,10 +65,20 @@ class Post:
         self._callers: dict[int, Caller] = {}
 
     def send(self, to: int, letter: Letter) -> None:
-        """Send a letter; where it does not come, its reader misses it."""
+        """Send a letter, again where its reader is not where it was; one that comes twice does no
+        harm."""
         if to not in self._callers:
             self._callers[to] = self._hosting.caller(member_name(self._name, to))
-        self._callers[to].call("deliver", letter)
+        self._send(to, letter, _TRIES)
+
+    def _send(self, to: int, letter: Letter, left: int) -> None:
+        def sent(done: Future[Any]) -> None:
+            if left > 1 and isinstance(done.exception(), ServiceUnavailableError):
+                again = threading.Timer(_AGAIN_SECONDS, self._send, (to, letter, left - 1))
+                again.daemon = True
+                again.start()
+
+        self._callers[to].call("deliver", letter).add_done_callback(sent)
 
 
 class HostedHandle:

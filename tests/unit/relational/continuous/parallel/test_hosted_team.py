@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import Future
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from pkray.errors import ServiceUnavailableError
 from pkray.relational.continuous.exchange import mailbox
+from pkray.relational.continuous.exchange.mailbox import Letter
 from pkray.relational.continuous.log.log import EpochRecord
 from pkray.relational.continuous.parallel import team as team_module
-from pkray.relational.continuous.parallel.hosted_team import HostedHandle, HostedTeams
+from pkray.relational.continuous.parallel.hosted_team import HostedHandle, HostedTeams, Post
 from pkray.relational.continuous.parallel.team import Team
 from pkray.service.hosted import WorkLostError
 
@@ -73,6 +75,37 @@ def test_a_member_that_may_be_starting_is_waited_for_longer() -> None:
     with pytest.raises(ServiceUnavailableError):
         handle.check(is_starting=True)
     assert cluster.replaced == ["q/1"]
+
+
+class Moving:
+    """A pool whose member is not where it was: two calls go where it was."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.delivered: list[Letter] = []
+        self.has_come = threading.Event()
+
+    def caller(self, name: str) -> Moving:
+        return self
+
+    def call(self, method: str, *arguments: Any) -> Future[Any]:
+        answer: Future[Any] = Future()
+        self.calls += 1
+        if self.calls <= 2:
+            answer.set_exception(ServiceUnavailableError("it is elsewhere"))
+        else:
+            self.delivered += arguments
+            answer.set_result(None)
+            self.has_come.set()
+        return answer
+
+
+def test_a_letter_to_a_worker_that_was_moved_is_sent_again() -> None:
+    pool = Moving()
+    letter = Letter(1, 2, 0, "content")
+    Post(pool, "q").send(1, letter)  # type: ignore[arg-type] # of its methods this
+    assert pool.has_come.wait(60)
+    assert pool.delivered == [letter]
 
 
 @pytest.fixture
