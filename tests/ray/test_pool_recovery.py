@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ray
 THINGS = 10
 """Tables, and queries that read all of them."""
 SOON = {signal.SIGKILL: 20.0, signal.SIGSTOP: 40.0}
-"""Seconds beyond what a change takes otherwise. Where others have little to do it is 2, and 8."""
+"""Seconds beyond what a change takes otherwise: busy machines start processes slowly."""
 LONGEST = 240.0
 
 
