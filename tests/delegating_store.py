@@ -16,6 +16,10 @@ class DelegatingStore(ObjectStore):
         self.inner = inner
         self.url = inner.url
 
+    @property
+    def parallel_requests(self) -> int:
+        return self.inner.parallel_requests
+
     def child(self, prefix: str) -> ObjectStore:
         return self.inner.child(prefix)
 

@@ -89,6 +89,8 @@ def reads(counter: RequestCounter) -> dict[str, Counted]:
                 table.lookup([{"k": 77}])
             with counter.counting() as taken["lookup by key, committed, warm"]:
                 table.lookup([{"k": 77}])
+            with counter.counting() as taken["lookup by key, within a staleness"]:
+                table.lookup([{"k": 77}], max_staleness=3600)
         forget()
         with connect(url) as catalog:
             table = catalog.load_table("db.t")

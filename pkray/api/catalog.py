@@ -39,7 +39,8 @@ def connect(
             ``address``.
         storage_options: what the object store needs, such as ``endpoint`` or ``region``; no text
             shows keys among them. ``retry_timeout`` (30s) is how long a request may go without
-            an answer, ``max_retries`` (10) how often it is repeated.
+            an answer, ``max_retries`` (10) how often it is repeated, ``parallel_requests`` (32)
+            how many are under way at a time for one piece of work.
 
     Raises:
         OptionError: no warehouse or a file, another runtime's name, or an option that it or the

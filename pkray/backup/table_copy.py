@@ -70,6 +70,10 @@ class TableCopy(ObjectStore):
     def __reduce__(self) -> tuple[Any, ...]:
         return TableCopy, (self._small, self._shared, self._name, self._root)
 
+    @property
+    def parallel_requests(self) -> int:
+        return self._shared.parallel_requests
+
     def child(self, prefix: str) -> ObjectStore:
         root = f"{self._root}{prefix.rstrip('/')}/"
         return TableCopy(self._small, self._shared, self._name, root)

@@ -15,7 +15,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import REQUESTS, each, together
+from pkray.storage.side_by_side import each, together
 
 __all__ = ["ROW_KIND", "SNAPSHOT_ID", "ChangelogReader"]
 
@@ -124,7 +124,7 @@ class ChangelogReader:
             except SnapshotNotFoundError:  # said when its turn comes
                 return None
 
-        numbers = range(first, min(last + 1, first + REQUESTS))
+        numbers = range(first, min(last + 1, first + self._store.parallel_requests))
         found = zip(numbers, each(self._store, find, numbers), strict=True)
         return {number: snapshot for number, snapshot in found if snapshot is not None}
 

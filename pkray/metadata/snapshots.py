@@ -24,7 +24,7 @@ from pkray.metadata.named_files import (
     write_hint,
 )
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import REQUESTS, ahead, each
+from pkray.storage.side_by_side import ahead, each
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
 Below = Literal["there", "expired", "lost"]
@@ -175,7 +175,7 @@ class SnapshotStore:
                     yield self.read(snapshot_id)
                 except SnapshotNotFoundError:
                     return
-            last, chunk = first - 1, min(REQUESTS, chunk * 2)
+            last, chunk = first - 1, min(self._store.parallel_requests, chunk * 2)
 
     def _read_ahead(self, first: int, last: int) -> None:
         """Read snapshots into memory together."""

@@ -25,7 +25,6 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.schema.table_schema import TableSchema
 from pkray.shown import html_table
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import REQUESTS
 
 _POSITION = "__position"
 _T = TypeVar("_T")
@@ -178,7 +177,8 @@ class SnapshotView:
             with self._reading():
                 return read(split)
 
-        at_once = (os.cpu_count() or 1) if self._store.local_path("") is not None else REQUESTS
+        is_local = self._store.local_path("") is not None
+        at_once = (os.cpu_count() or 1) if is_local else self._store.parallel_requests
         workers = min(len(splits), at_once)
         if workers <= 1:
             return [of(split) for split in splits]

@@ -378,6 +378,7 @@ class Lookup(msgspec.Struct, frozen=True, array_like=True):
         by_prefix: the keys are leading columns of the trimmed primary key, and perhaps others;
             all rows of keys that begin so are wanted.
         expected: what the owner is to hold of sessions, those apart that have ended.
+        staleness_millis: the owner's last look for other processes' snapshots may be so old.
     """
 
     keys: pa.RecordBatch
@@ -389,6 +390,7 @@ class Lookup(msgspec.Struct, frozen=True, array_like=True):
     schema_digest: str | None = None
     by_prefix: bool = False
     expected: tuple[Holding, ...] = ()
+    staleness_millis: int = 0
 
     @property
     def sees_uncommitted(self) -> bool:

@@ -28,6 +28,10 @@ class BranchStore(ObjectStore):
         self._root = f"branch/branch-{branch}"
 
     @property
+    def parallel_requests(self) -> int:
+        return self.main.parallel_requests
+
+    @property
     def history(self) -> ObjectStore:
         """The folders of its own alone."""
         return self.main.child(self._root)

@@ -14,6 +14,9 @@ from pkray.errors import StorageError
 
 Paths = list[str]
 
+PARALLEL_REQUESTS = 32
+"""Under way at a time for one piece of work: each waits for an answer and takes no processor."""
+
 
 def below(path: str) -> str:
     """Check that a path lies below the root, and return it.
@@ -90,6 +93,12 @@ class ObjectStore(abc.ABC):
     """
 
     url: str
+
+    @property
+    def parallel_requests(self) -> int:
+        """The number of requests that are under way at a time for one piece of work, where this is
+        no disk."""
+        return PARALLEL_REQUESTS
 
     @abc.abstractmethod
     def child(self, prefix: str) -> ObjectStore:

@@ -7,10 +7,13 @@ import os
 import re
 import threading
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from copy import copy
 from functools import cached_property, partial
 from itertools import chain
+from operator import itemgetter
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
+from weakref import WeakValueDictionary
 
 import obstore
 import pyarrow as pa
@@ -62,6 +65,11 @@ _QUOTED = re.compile(r'"[^"]*"')
 _open_url: Any = from_url
 _memory: dict[str, MemoryStore] = {}
 _memory_lock = threading.Lock()
+_BUCKET_SCHEMES = ("s3", "s3a", "gs", "memory")
+"""A URL's path is that of files here; Azure's may begin with a container."""
+_VENDORS = ("AWS_", "AZURE_", "GOOGLE_", "GCP_", "GCS_")
+_shared: WeakValueDictionary[Hashable, _Connections] = WeakValueDictionary()
+_shared_lock = threading.Lock()
 
 
 class RemoteStore(ObjectStore):
@@ -70,28 +78,37 @@ class RemoteStore(ObjectStore):
     def __init__(self, url: str, options: Mapping[str, Any]) -> None:
         self.url = url.rstrip("/")
         self._options = hide(options)
-        given = reveal(self._options)
-        limits = RequestLimits.from_options(given)
-        self._requests = Requests(limits, self._options)
         parts = urlsplit(self.url)
-        if parts.scheme == "memory":
-            self._connect: Callable[[bool], Any] = lambda uploads: _memory_store(parts.netloc)
-            self._prefix = unquote(parts.path).strip("/")
-        else:
-            self._connect = _connection(self.url, given, limits)
-            self._prefix = ""  # obstore takes it from the URL
-        self._store = self._connect(False)
+        is_below = parts.scheme in _BUCKET_SCHEMES
+        self._prefix = "/".join(filter(None, unquote(parts.path).split("/"))) if is_below else ""
+        root = f"{parts.scheme}://{parts.netloc}" if is_below else self.url
+        self._connections = _shared_connections(root, self.url, self._options)
 
-    @cached_property
+    @property
+    def parallel_requests(self) -> int:
+        return self._requests.at_once
+
+    @property
+    def _store(self) -> Any:
+        return self._connections.store
+
+    @property
     def _uploads(self) -> Any:
-        """For what takes long to send."""
-        return self._connect(True)
+        return self._connections.uploads
+
+    @property
+    def _requests(self) -> Requests:
+        return self._connections.requests
 
     def __reduce__(self) -> tuple[Any, ...]:
         return RemoteStore, (self.url, self._options)
 
     def child(self, prefix: str) -> RemoteStore:
-        return RemoteStore(f"{self.url}/{in_url(below(prefix.strip('/')))}", self._options)
+        made = copy(self)
+        inner = below(prefix.strip("/"))
+        made.url = f"{self.url}/{in_url(inner)}"
+        made._prefix = f"{self._prefix}/{inner}" if self._prefix else inner
+        return made
 
     def local_path(self, path: str) -> None:
         return None
@@ -219,12 +236,58 @@ class RemoteStore(ObjectStore):
         )
 
 
+class _Connections:
+    """obstore's clients, which keep connections open, and the requests that go through them.
+
+    Args:
+        root: of all stores that share them.
+        url: that is opened, for messages.
+        options: as `hide` gives them.
+    """
+
+    def __init__(self, root: str, url: str, options: Mapping[str, Any]) -> None:
+        given = reveal(options)
+        limits = RequestLimits.from_options(given)
+        self.requests = Requests(limits, options)
+        parts = urlsplit(root)
+        if parts.scheme == "memory":
+            self._connect: Callable[[bool], Any] = lambda uploads: _memory_store(parts.netloc)
+        else:
+            self._connect = _connection(root, url, given, limits)
+        self.store = self._connect(False)
+
+    @cached_property
+    def uploads(self) -> Any:
+        """For what takes long to send."""
+        return self._connect(True)
+
+
+def _shared_connections(root: str, url: str, options: Mapping[str, Any]) -> _Connections:
+    """Return the connections of this process to a root, as long as a store uses them.
+
+    Options and the environment are what they are opened with: with others they are others.
+    """
+    around = sorted((k, v) for k, v in os.environ.items() if k.startswith(_VENDORS))
+    key = (os.getpid(), root, tuple(sorted(options.items(), key=itemgetter(0))), tuple(around))
+    try:
+        hash(key)
+    except TypeError:  # headers are a mapping
+        return _Connections(root, url, options)
+    with _shared_lock:
+        found = _shared.get(key)
+        if found is None:
+            found = _shared[key] = _Connections(root, url, options)
+        return found
+
+
 def _memory_store(name: str) -> MemoryStore:
     with _memory_lock:
         return _memory.setdefault(name, MemoryStore())
 
 
-def _connection(url: str, options: dict[str, Any], limits: RequestLimits) -> Callable[[bool], Any]:
+def _connection(
+    root: str, url: str, options: dict[str, Any], limits: RequestLimits
+) -> Callable[[bool], Any]:
     """Make what opens obstore's store, for uploads or for all else."""
     config: dict[str, Any] = {}
     client = _client_environment(url)
@@ -239,7 +302,7 @@ def _connection(url: str, options: dict[str, Any], limits: RequestLimits) -> Cal
     def connect(uploads: bool) -> Any:
         try:
             return _open_url(
-                url,
+                root,
                 config=config or None,
                 client_options=limits.client_options(client, uploads=uploads),
                 retry_config=limits.retry_config(),

@@ -159,7 +159,9 @@ class RemoteOutput(OutputFile):
             self._once(self._writer.close)
             return
         data, self._small = b"".join(self._small), []
-        upload = uploads.Upload(self._location, len(data), partial(self._put, data))
+        upload = uploads.Upload(
+            self._location, len(data), partial(self._put, data), self._requests.at_once
+        )
         beside = uploads.current()
         if beside is None:
             upload.send()

@@ -16,6 +16,7 @@ from datetime import timedelta
 from typing import Any, TypeVar
 
 from pkray.errors import OptionError
+from pkray.storage.object_store import PARALLEL_REQUESTS
 from pkray.storage.remote_errors import explain, is_transient, plain_cause
 
 _log = logging.getLogger(__name__)
@@ -107,20 +108,25 @@ class RequestLimits:
     Args:
         seconds: then it fails. Source: the storage option ``retry_timeout``.
         retries: by obstore. Source: ``max_retries``.
+        at_once: under way for one piece of work. Source: ``parallel_requests``.
     """
 
     seconds: float = 30.0
     retries: int = 10
+    at_once: int = PARALLEL_REQUESTS
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> RequestLimits:
-        """Take ``retry_timeout`` and ``max_retries`` out of storage options.
+        """Take ``retry_timeout``, ``max_retries`` and ``parallel_requests`` out of storage options.
 
         Raises:
             OptionError: a value that is none.
         """
         seconds, retries = options.pop("retry_timeout", "30s"), options.pop("max_retries", "10")
-        limits = cls(duration("retry_timeout", seconds), whole("max_retries", retries))
+        at_once = whole("parallel_requests", options.pop("parallel_requests", str(cls.at_once)))
+        limits = cls(duration("retry_timeout", seconds), whole("max_retries", retries), at_once)
+        if not at_once:
+            raise OptionError("storage option 'parallel_requests' is 0: give 1 or more")
         if not limits.seconds:
             raise OptionError("storage option 'retry_timeout' is 0: give more, such as 30s")
         return limits
@@ -156,6 +162,7 @@ class Requests:
     """
 
     def __init__(self, limits: RequestLimits, options: Mapping[str, Any]) -> None:
+        self.at_once = limits.at_once
         self._again_within = limits.seconds / 3
         self._options = options
         self._slow = SLOW_REQUESTS

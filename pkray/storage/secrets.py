@@ -27,6 +27,7 @@ _SHOWN = {
     "virtual_hosted_style_request": _SWITCH,
     "connect_timeout": _DURATION,
     "max_retries": r"\d+",
+    "parallel_requests": r"\d+",
     "pool_idle_timeout": _DURATION,
     "read_timeout": _DURATION,
     "retry_timeout": _DURATION,

@@ -12,9 +12,6 @@ from pkray.storage.object_store import ObjectStore
 T = TypeVar("T")
 R = TypeVar("R")
 
-REQUESTS = 32
-"""Under way at a time for one piece of work: each waits for an answer and takes no processor."""
-
 
 def each(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Do the same work for items; return what is made of each, in their order.
@@ -26,19 +23,19 @@ def each(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> list
 
 
 def ahead(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield what is made of each item, in their order; `REQUESTS` of them are done at a time."""
+    """Yield what is made of each item, in their order; as many at a time as the store takes."""
     if store.local_path("") is not None:
         yield from map(work, items)
         return
     left = iter(items)
-    first = list(islice(left, REQUESTS))
+    first = list(islice(left, store.parallel_requests))
     if len(first) < 2:
         yield from map(work, first)
         return
     with ThreadPoolExecutor(len(first), "pkray-requests") as pool:
         while first:
             yield from pool.map(work, first)
-            first = list(islice(left, REQUESTS))
+            first = list(islice(left, store.parallel_requests))
 
 
 def together(store: ObjectStore, *works: Callable[[], Any]) -> list[Any]:

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from pkray.storage.side_by_side import REQUESTS
+from pkray.storage.object_store import PARALLEL_REQUESTS
 
 MOST_BYTES = 64 << 20
 """Of files that are under way for one piece of work: their content is in memory."""
@@ -19,11 +19,13 @@ _under_way: dict[str, Future[None]] = {}
 
 
 class Upload(NamedTuple):
-    """A file that is closed: its URL, its bytes, and what sends it, once or again."""
+    """A file that is closed: its URL, its bytes, what sends it, once or again, and how many its
+    store takes at a time."""
 
     location: str
     size: int
     send: Callable[[], None]
+    at_once: int = PARALLEL_REQUESTS
 
 
 class Uploads:
@@ -44,7 +46,7 @@ class Uploads:
         """Begin to send a file; wait for others where they have too many bytes."""
         while self._pending and self._bytes + upload.size > MOST_BYTES:
             self._settle_first()
-        self._pool = self._pool or ThreadPoolExecutor(REQUESTS, "pkray-uploads")
+        self._pool = self._pool or ThreadPoolExecutor(upload.at_once, "pkray-uploads")
         future = _under_way[upload.location] = self._pool.submit(upload.send)
         future.add_done_callback(lambda _: _under_way.pop(upload.location, None))
         self._pending.append((future, upload))

@@ -11,6 +11,9 @@ from pkray.service.protocol import Visibility
 from pkray.service.runtime import Runtime
 from pkray.table.reads import Reads
 
+_LONGEST_MILLIS = 1 << 53
+"""Longer than any process runs, and a number of every wire."""
+
 
 class Lookups:
     """Has the owners of the buckets answer, or the files of a tag that they do not know.
@@ -24,12 +27,14 @@ class Lookups:
         self._runtime = runtime
         self._newest: tuple[TableSchema, TableService, LookupClient] | None = None
 
-    def rows(self, visibility: Visibility, moment: Moment) -> KeyedRows:
+    def rows(self, visibility: Visibility, moment: Moment, max_staleness: float = 0.0) -> KeyedRows:
         """Find the table's rows by key at one moment, as of ``Table.lookup``."""
         _check_visibility(visibility, not moment.is_latest)
+        stale = _staleness_millis(max_staleness, not moment.is_latest)
         reads, schema = self._reads, self._reads.schema
         if moment.is_latest:
-            return KeyedRows(schema, OwnersView(lambda: self._client(schema), visibility))
+            newest = OwnersView(lambda: self._client(schema), visibility, None, stale)
+            return KeyedRows(schema, newest)
         view = reads.find(moment)  # owners know another table
         snapshot, schema = view.snapshot, view.schema
         if moment.tag is not None and snapshot is not None and not reads.snapshots.holds(snapshot):
@@ -67,3 +72,24 @@ def _check_visibility(visibility: Visibility, names_moment: bool) -> None:
             visibility=visibility,
             arguments=("snapshot_id", "tag", "timestamp", "visibility='committed'"),
         )
+
+
+def _staleness_millis(max_staleness: float, names_moment: bool) -> int:
+    """Check how stale a lookup may be.
+
+    Raises:
+        OptionError: it is negative, or goes with a moment, which is as it was.
+    """
+    if max_staleness < 0:
+        raise OptionError(
+            f"max_staleness is {max_staleness}: give seconds, 0 or more",
+            value=max_staleness,
+            arguments=("max_staleness",),
+        )
+    if max_staleness and names_moment:
+        raise OptionError(
+            "max_staleness goes with the newest snapshot only: leave it out, or snapshot_id, tag, "
+            "timestamp and watermark",
+            arguments=("max_staleness", "snapshot_id", "tag", "timestamp", "watermark"),
+        )
+    return min(int(max_staleness * 1000), _LONGEST_MILLIS)

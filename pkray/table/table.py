@@ -483,6 +483,7 @@ class Table:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
+        max_staleness: Seconds = 0.0,
     ) -> pa.Table:
         """Look rows up by primary key, in the order asked; absent keys are left out.
 
@@ -493,13 +494,18 @@ class Table:
                 ``committed`` sees a snapshot.
             snapshot_id, tag, timestamp, watermark: with ``committed``, a moment as of `at`,
                 instead of the newest snapshot.
+            max_staleness: seconds that the owners' last look for commits of other processes may be
+                old; meanwhile the store is not asked for newer ones. Commits of this catalog and
+                its service are seen at once. Default 0: they look for each lookup. With dynamic
+                buckets they look all the same.
 
         Raises:
             InputError: the keys do not fit the table, or a column that it has not, or named twice.
-            OptionError: ``visibility`` is another word, or a moment goes with ``latest``.
+            OptionError: ``visibility`` is another word, a moment goes with ``latest`` or with
+                ``max_staleness``, or that is negative.
         """
         moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.rows(visibility, moment).find(keys, columns)
+        return self._lookups.rows(visibility, moment, max_staleness).find(keys, columns)
 
     def lookup_prefix(
         self,
@@ -511,6 +517,7 @@ class Table:
         tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
+        max_staleness: Seconds = 0.0,
     ) -> pa.Table:
         """Look up all rows whose primary key begins with given values: in the order asked, and the
         rows of each in key order.
@@ -521,13 +528,14 @@ class Table:
             keys: the first columns of the primary key (less the partition columns), with all
                 partition columns or none, which means every partition; as `lookup` takes keys.
                 Text columns match as a whole.
-            columns, visibility, snapshot_id, tag, timestamp, watermark: as of `lookup`.
+            columns, visibility, snapshot_id, tag, timestamp, watermark, max_staleness: as of
+                `lookup`.
 
         Raises:
             InputError, OptionError: as `lookup`.
         """
         moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
-        return self._lookups.rows(visibility, moment).find_prefixes(keys, columns)
+        return self._lookups.rows(visibility, moment, max_staleness).find_prefixes(keys, columns)
 
     @property
     def alter(self) -> Alter:

@@ -20,6 +20,10 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     endpoint: MisbehavingEndpoint
 
+    def setup(self) -> None:
+        self.endpoint.connections += 1
+        super().setup()
+
     def _serve(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         self.body = self.rfile.read(length)
@@ -90,6 +94,7 @@ class MisbehavingEndpoint:
         self.behind = behind
         self.page: int | None = None
         self.requests: list[str] = []
+        self.connections = 0
         self.closing = threading.Event()
         self._faults: dict[str, Iterator[Fault | None]] = {}
         self._lock = threading.Lock()

@@ -207,3 +207,13 @@ def test_a_dribble_ends(root, options, broken):
     with pytest.raises(pkray.StorageError, match="does not answer"):
         store.read("f")
     assert time.monotonic() - started < SOON
+
+
+def test_stores_below_one_bucket_share_their_connections(root, options, broken):
+    store = open_store(root, **options)
+    store.write("a/b/c", b"x")
+    for _ in range(20):
+        assert store.child("a").child("b").read("c") == b"x"
+        assert open_store(f"{root}/a", **options).read("b/c") == b"x"
+    assert len(broken.requests) == 41
+    assert broken.connections < 10  # the client opens a second one where the first is at work

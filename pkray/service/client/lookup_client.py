@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.arguments.facade import ColumnNames
-from pkray.errors import InputError, PartitionBucketsError
+from pkray.errors import InputError, PartitionBucketsError, SnapshotNotFoundError
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.rows.input import conform, conform_prefixes
 from pkray.scan.split import arrow_schema
@@ -88,28 +88,34 @@ class OwnersView:
     Args:
         client: starts the service, where it does not run.
         snapshot_id: answer from this snapshot; by default from the newest.
+        staleness_millis: as of `Lookup`.
     """
 
     client: Callable[[], LookupClient]
     visibility: Visibility
     snapshot_id: int | None = None
+    staleness_millis: int = 0
 
     def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
         """Find rows, as `LookupClient.find`."""
-        return self.client().find(keys, wanted, self.visibility, self.snapshot_id)
+        return self.client().find(keys, self._asked(wanted))
 
     def find_prefixes(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
         """Find rows, as `LookupClient.find_prefixes`."""
-        return self.client().find_prefixes(keys, wanted, self.visibility, self.snapshot_id)
+        return self.client().find_prefixes(keys, self._asked(wanted))
+
+    def _asked(self, wanted: pa.Schema) -> Asked:
+        return Asked(wanted, self.visibility, self.snapshot_id, self.staleness_millis)
 
 
 @dataclass(frozen=True)
-class _Asked:
+class Asked:
     """The columns that a lookup wants, and what it is to see; as of `OwnersView`."""
 
     wanted: pa.Schema
     visibility: Visibility
-    snapshot_id: int | None
+    snapshot_id: int | None = None
+    staleness_millis: int = 0
 
     @property
     def is_latest(self) -> bool:
@@ -133,16 +139,12 @@ class LookupClient:
         self._router = None if self._dynamic is not None else Router(schema, len(owners))
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
 
-    def find(
-        self, keys: pa.Table, wanted: pa.Schema, visibility: Visibility, snapshot_id: int | None
-    ) -> pa.Table:
+    def find(self, keys: pa.Table, asked: Asked) -> pa.Table:
         """Find the rows of keys, in the keys' order, from one snapshot.
 
         Args:
             keys: the primary key columns.
-            wanted: the columns to return.
         """
-        asked = _Asked(wanted, visibility, snapshot_id)
 
         def find() -> pa.Table:
             if isinstance(self._dynamic, KeyClient):
@@ -151,16 +153,12 @@ class LookupClient:
 
         return self._answer(keys, asked, find)
 
-    def find_prefixes(
-        self, keys: pa.Table, wanted: pa.Schema, visibility: Visibility, snapshot_id: int | None
-    ) -> pa.Table:
+    def find_prefixes(self, keys: pa.Table, asked: Asked) -> pa.Table:
         """Find all rows of keys that begin so: in the order asked, and each one's in key order.
 
         Args:
             keys: leading columns of the trimmed primary key, with the partition columns or not.
-            wanted: the columns to return.
         """
-        asked = _Asked(wanted, visibility, snapshot_id)
         by_key = [*self._schema.trimmed_primary_keys, *self._schema.partition_keys]
 
         def find(totals: Mapping[bytes, int]) -> pa.Table:
@@ -169,14 +167,14 @@ class LookupClient:
 
         return self._answer(keys, asked, lambda: _rerouted(find))
 
-    def _answer(self, keys: pa.Table, asked: _Asked, find: Callable[[], pa.Table]) -> pa.Table:
+    def _answer(self, keys: pa.Table, asked: Asked, find: Callable[[], pa.Table]) -> pa.Table:
         if keys.num_rows == 0:
             return asked.wanted.empty_table()
         rows = self._writers.complete(find) if asked.is_latest else find()
         chosen = rows.select(asked.wanted.names)
         return chosen if chosen.schema.equals(asked.wanted) else chosen.cast(asked.wanted)
 
-    def _find(self, keys: pa.Table, asked: _Asked, totals: Mapping[bytes, int]) -> pa.Table:
+    def _find(self, keys: pa.Table, asked: Asked, totals: Mapping[bytes, int]) -> pa.Table:
         if isinstance(self._dynamic, AssignerClient):
             routing, located = self._dynamic.locate(keys, asked.snapshot_id, latest=asked.is_latest)
             asked = asked if asked.is_latest else replace(asked, snapshot_id=located)
@@ -185,7 +183,7 @@ class LookupClient:
             routing = self._router.routing(keys, totals)
         return self._collect(requests_of(keys, routing, len(self._owners)), asked)
 
-    def _find_anywhere(self, client: KeyClient, keys: pa.Table, asked: _Asked) -> pa.Table:
+    def _find_anywhere(self, client: KeyClient, keys: pa.Table, asked: Asked) -> pa.Table:
         """Rows of keys that may be in any partition."""
         for _ in range(_MAX_MOVED):
             located = client.locate(keys, asked.snapshot_id, latest=asked.is_latest)
@@ -206,7 +204,7 @@ class LookupClient:
         located = client.locate(keys, None, latest=True)
         return located is not None and located[0].are(routing)
 
-    def _find_in_all(self, keys: pa.Table, asked: _Asked) -> pa.Table:
+    def _find_in_all(self, keys: pa.Table, asked: Asked) -> pa.Table:
         """Rows of a snapshot that nobody keeps the keys of: every partition is asked."""
         names = self._schema.primary_keys
         prefixes = keys.select(list(self._schema.trimmed_primary_keys))
@@ -220,7 +218,7 @@ class LookupClient:
     def _collect(
         self,
         requests: dict[int, Request],
-        asked: _Asked,
+        asked: Asked,
         by_key: Sequence[str] = (),
         *,
         also: Sequence[str] = (),
@@ -235,22 +233,18 @@ class LookupClient:
             return asked.wanted.empty_table()
         columns = list(dict.fromkeys([*asked.wanted.names, *by_key, *also]))
 
-        def ask(snapshot_id: int | None) -> dict[int, LookupAnswer]:
-            schema, expected = self._schema, self._writers.expected
+        def ask(snapshot_id: int | None, stale: int) -> dict[int, LookupAnswer]:
+            schema, latest = self._schema, asked.is_latest
+            expected = self._writers.expected if latest else lambda _: ()
             how = (asked.visibility, columns, snapshot_id, schema.id, schema.digest, by_prefix)
             return self._ask(
                 {
-                    owner: Lookup(keys, slices, *how, expected(owner) if asked.is_latest else ())
+                    owner: Lookup(keys, slices, *how, expected(owner), stale)
                     for owner, (keys, slices, _) in requests.items()
                 }
             )
 
-        patience = self._owners[0].limits.lookup_seconds
-        answers = persist(lambda: ask(asked.snapshot_id), patience)
-        answered = {snapshot for _, _, snapshot in answers.values()}
-        if not asked.is_latest and len(answered) > 1:
-            oldest = min(answered)
-            answers = persist(lambda: ask(oldest), patience)
+        answers = self._from_one_snapshot(ask, asked)
         positions = joined([requests[owner][2][found] for owner, (found, _, _) in answers.items()])
         tables = [rows for _, rows, _ in answers.values()]
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables)
@@ -260,6 +254,22 @@ class LookupClient:
             return rows.take(pa.array(np.argsort(positions, kind="stable")))
         keys = [pa.array(positions), *(rows.column(name) for name in by_key)]
         return rows.take(pa.array(NormalizedKeys(keys).argsort()))
+
+    def _from_one_snapshot(
+        self, ask: Callable[[int | None, int], dict[int, LookupAnswer]], asked: Asked
+    ) -> dict[int, LookupAnswer]:
+        """Ask the owners, and once more where they know different snapshots."""
+        patience, stale = self._owners[0].limits.lookup_seconds, asked.staleness_millis
+        answers = persist(lambda: ask(asked.snapshot_id, stale), patience)
+        oldest = min(snapshot for _, _, snapshot in answers.values())
+        if asked.is_latest or all(snapshot == oldest for _, _, snapshot in answers.values()):
+            return answers
+        try:
+            return persist(lambda: ask(oldest, stale), patience)
+        except SnapshotNotFoundError:  # expired since one of them looked
+            if not stale:
+                raise
+        return self._from_one_snapshot(ask, replace(asked, staleness_millis=0))
 
     def _ask(self, asked: Mapping[int, Lookup]) -> dict[int, LookupAnswer]:
         if len(asked) == 1:

@@ -64,7 +64,7 @@ class OwnerLookups:
         for tries in range(1, _TRIES + 1):
             try:
                 with unless_expired(self._store, asked.snapshot_id):
-                    self._refresher.refresh(at_once=tries > 1)
+                    self._refresher.refresh(tries > 1, asked.staleness_millis)
                     return self._find(asked)
             except MissingFileError:
                 # Others compacted it away, and the snapshot that had it has expired.

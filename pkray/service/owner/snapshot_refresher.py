@@ -41,10 +41,15 @@ class SnapshotRefresher:
         self._rollbacks = 0
         self._looked_at = self._position
 
-    def refresh(self, at_once: bool = False) -> None:
-        """See what other processes have committed, if that was not done just now."""
+    def refresh(self, at_once: bool = False, staleness_millis: int = 0) -> None:
+        """See what other processes have committed, if that was not done just now.
+
+        Args:
+            staleness_millis: the last look may be so old.
+        """
         now = self._clock()
-        if at_once or elapsed(self._refreshed, now, self._refresh_millis):
+        millis = max(self._refresh_millis, staleness_millis)
+        if at_once or elapsed(self._refreshed, now, millis):
             self.advance()
             self._refreshed = now
 

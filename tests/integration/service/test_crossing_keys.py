@@ -11,7 +11,7 @@ from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.lookup_client import LookupClient
+from pkray.service.client.lookup_client import Asked, LookupClient
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
@@ -105,8 +105,8 @@ class Service:
 
     def content(self, visibility="committed"):
         client = LookupClient(self.schema, self.owners)
-        rows = client.find(KEYS, COLUMNS, visibility, None).to_pylist()
-        every = client.find_prefixes(KEYS, COLUMNS, visibility, None).to_pylist()
+        rows = client.find(KEYS, Asked(COLUMNS, visibility)).to_pylist()
+        every = client.find_prefixes(KEYS, Asked(COLUMNS, visibility)).to_pylist()
         assert sorted(map(str, rows)) == sorted(map(str, every)), "a key is where nobody looks"
         return {row["id"]: (row["dt"], row["v"]) for row in rows}
 

@@ -19,7 +19,7 @@ from pkray.errors import (
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.lookup_client import LookupClient
+from pkray.service.client.lookup_client import Asked, LookupClient
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.push_session import PushSession, SpoolTarget
 from pkray.service.client.table_service import TableService
@@ -92,8 +92,8 @@ class Service:
         keys = pa.table({"id": pa.array(range(9), pa.int64())})
         if "dt" in self.schema.primary_keys:
             keys = keys.append_column("dt", pa.array(["a"] * 9))
-        rows = client.find(keys, COLUMNS, "latest", None).to_pylist()
-        prefixes = client.find_prefixes(keys, COLUMNS, "latest", None).to_pylist()
+        rows = client.find(keys, Asked(COLUMNS, "latest")).to_pylist()
+        prefixes = client.find_prefixes(keys, Asked(COLUMNS, "latest")).to_pylist()
         assert not here or sorted(map(str, rows)) == sorted(map(str, prefixes))
         return {row["id"]: row["v"] for row in rows}
 

@@ -32,3 +32,15 @@ def test_an_unknown_storage_option_is_refused():
 def test_an_unknown_scheme_is_refused():
     with pytest.raises(UnsupportedError, match="hdfs"):
         open_store("hdfs://host/x")
+
+
+def test_parallel_requests_are_an_option_of_stores_and_what_is_below_them():
+    store = open_store("s3://lake/x", region="us-east-1", parallel_requests="2")
+    assert store.parallel_requests == 2
+    assert store.child("y").parallel_requests == 2
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "many"])
+def test_parallel_requests_that_are_no_number_are_refused(number):
+    with pytest.raises(OptionError, match="parallel_requests"):
+        open_store("s3://lake/x", region="us-east-1", parallel_requests=number)

@@ -15,7 +15,7 @@ KEYS = pa.record_batch({"id": pa.array([3, 1], pa.int64()), "s": ["é", ""]})
 def test_a_request_comes_through():
     how = ("committed", ["id", "s"], 7, 3, "00ff")
     expected = (Holding(SessionId("job", 4, 1), 3, "t"),)
-    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], *how, by_prefix=True, expected=expected)
+    sent = Lookup(KEYS, [Slice(b"\x00p", 2, 0, 2)], *how, True, expected, 5000)
     assert decode_request(encode_request(sent)) == sent
 
 
