@@ -1,4 +1,4 @@
-"""What a ``with`` block ends."""
+"""Define what a ``with`` block closes or aborts at its end."""
 
 from __future__ import annotations
 

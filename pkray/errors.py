@@ -265,7 +265,7 @@ class QueryFencedError(PkrayError):
 
 
 class QueryDivergedError(PkrayError):
-    """What a continuous query wrote down, its result and its sources do not belong together."""
+    """Raised where a query's log, its result and its sources do not belong together."""
 
 
 class SharedResultError(PkrayError):

@@ -1,4 +1,4 @@
-"""How objects show in a notebook: small tables of HTML, in which every text is escaped."""
+"""Show objects in a notebook: small tables of HTML, in which every text is escaped."""
 
 from __future__ import annotations
 

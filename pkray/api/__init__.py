@@ -1,4 +1,4 @@
-"""What a user holds: a catalog, its tables, relations over them, statements, queries.
+"""Gives users what they hold: a catalog, its tables, relations, statements and queries.
 
 ::
 

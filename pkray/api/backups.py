@@ -66,7 +66,7 @@ class Backup:
 
 
 class BackupCheck:
-    """What `Backups.verify` found.
+    """Lists the faults that `Backups.verify` found.
 
     Attributes:
         name: of the backup.

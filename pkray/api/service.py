@@ -32,7 +32,7 @@ _COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
 
 
 class ServiceStatus:
-    """What the service of a warehouse runs, and where.
+    """Lists what the service of a warehouse runs, and where.
 
     Attributes:
         placed: the processes, the parts of tables in them, and queries.

@@ -1,4 +1,4 @@
-"""What ``catalog.sql`` does: queries become relations, INSERTs statements, all else is done."""
+"""Run a statement of ``catalog.sql``: a query becomes a relation, an INSERT a `Statement`."""
 
 from __future__ import annotations
 

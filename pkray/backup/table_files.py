@@ -1,4 +1,4 @@
-"""Which files a table's copy needs."""
+"""Name the files that a table's copy needs."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Unit(msgspec.Struct, frozen=True):
 
 
 class Copied(NamedTuple):
-    """What a file was when it was copied: bytes, and a digest of 16 bytes."""
+    """Identifies a file as it was when it was copied: bytes, and a digest of 16 bytes."""
 
     size: int
     digest: bytes

@@ -15,7 +15,7 @@ from pkray.storage.side_by_side import ahead
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a backup.
+    """Names something wrong in a backup.
 
     Attributes:
         name: of the table or query.

@@ -1,4 +1,4 @@
-"""Which bucket a key belongs to: Paimon's hash of the bucket key, vectorised.
+"""Assign keys to buckets by Paimon's hash of the bucket key, vectorised.
 
 Murmur3_32 (seed 42) over the BinaryRow without its arity, 32-bit little-endian words. Rows are
 hashed from their columns: the row is built only where strings make the rows differ in size.

@@ -1,4 +1,4 @@
-"""What one bucket asks a commit to make visible."""
+"""Carry to a commit what one bucket asks it to make visible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a manifest says of a data file."""
+"""Describe data files as manifests do."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ DELETION_VECTORS = "DELETION_VECTORS"
 
 
 class DeletionVectorRange(msgspec.Struct, frozen=True):
-    """Where a data file's deletion vector lies in its index file (bytes)."""
+    """Locates a data file's deletion vector in its index file (bytes)."""
 
     data_file: str
     offset: int

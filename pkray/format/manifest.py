@@ -29,7 +29,7 @@ _INDEXES = Expected(avro_schemas.INDEX_MANIFEST_ENTRY)
 
 
 class ManifestFileMeta(msgspec.Struct, frozen=True, kw_only=True):
-    """What a manifest list says of a manifest.
+    """Describes a manifest as a manifest list does.
 
     Buckets, levels and row ids bound those of the entries; None where the writer did not say.
     """

@@ -26,7 +26,7 @@ _DENSE_COMBINATIONS = 1 << 22
 
 
 class PartitionSpec:
-    """How a table is partitioned. Picklable.
+    """Encodes, names and reads a table's partitions. Picklable.
 
     Args:
         schema: the table's; its options ``partition.default-name`` and ``partition.legacy-name``

@@ -62,7 +62,7 @@ class RowReader:
         return _array(kind, valid, slot.astype(f"u{words.FIXED_BYTES[kind.root]}"))
 
     def _pointed(self, slot: words.Words, used: words.Bools, size: words.Ints | int) -> words.Ints:
-        """Where in the buffer the variable part of each row is; row start where not used."""
+        """Locate the variable part of each row in the buffer; row start where not used."""
         offset = (slot >> _OFFSET_SHIFT).astype(np.int64)
         if (used & ((offset < 0) | (offset + size > self.sizes))).any():
             raise _corrupt("a row points outside itself")

@@ -62,7 +62,7 @@ class Bytes:
 
     @cached_property
     def starts(self) -> Ints:
-        """Where in ``data`` each value begins."""
+        """Tell where in ``data`` each value begins."""
         return self.offsets[:-1].astype(np.int64)
 
     def word(self, j: int) -> Words:

@@ -14,5 +14,5 @@ class Catalog(TableCatalog):
 
     @cached_property
     def session(self) -> Any:
-        """What this object holds for queries: the current database, options, temporary views."""
+        """Hold for queries the current database, options and temporary views of this object."""
         return relational.QuerySession(self)

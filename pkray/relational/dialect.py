@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Dialect(StrEnum):
-    """Which rules a query's types and NULLs follow.
+    """Names the rules that a query's types and NULLs follow.
 
     ``spark``, the default: SUM(INT) is BIGINT, AVG(INT) is DOUBLE, ``/`` gives DOUBLE or DECIMAL,
     overflow fails (ANSI), NULLs come first in ascending order and last in descending, 0.0 and -0.0

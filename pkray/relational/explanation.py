@@ -21,7 +21,7 @@ from pkray.relational.plan.state import kept_states, state_ttls, ttl_of
 
 @dataclass(frozen=True)
 class ExplainedNode:
-    """What is said of one node.
+    """Explains one node.
 
     Attributes:
         type: of the rows that come out, as ``ROW<…>``.

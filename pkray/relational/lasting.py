@@ -1,4 +1,4 @@
-"""What lasts as long as a runtime in this process, and is closed before it."""
+"""Keep objects that last as long as a runtime in this process, and close them before it."""
 
 from __future__ import annotations
 

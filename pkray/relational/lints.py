@@ -1,4 +1,4 @@
-"""What people should know of a plan before it runs continuously."""
+"""Tell people what they should know of a plan before it runs continuously."""
 
 from __future__ import annotations
 

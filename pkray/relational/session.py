@@ -1,4 +1,4 @@
-"""What a catalog holds for queries, and what the names in a query stand for."""
+"""Hold what a catalog has for queries, and resolve the names in a query."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ class View(Protocol):
 
 
 class QuerySession:
-    """What one catalog object holds for its queries: options, temporary views, functions.
+    """Holds what one catalog object has for its queries: options, temporary views, functions.
 
     Attributes:
         database: where names without one are looked up.

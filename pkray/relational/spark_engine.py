@@ -1,4 +1,4 @@
-"""What queries ask of Spark, which comes with an extra and stands above them."""
+"""Open the door to Spark, which comes with an extra and stands above queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long calls between the parts of the service may take."""
+"""Limit how long calls between the parts of the service may take."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What owners and coordinators are asked: the one list of their methods and concurrency groups.
+"""List the methods of owners and coordinators, and their concurrency groups, in one place.
 
 Stubs say the arguments and the result; `BucketOwner` and `Coordinator` have the bodies. Of a
 client ``owner``, ``owner.abort(session)`` waits and is asked again while the owner restarts,

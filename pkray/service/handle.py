@@ -1,4 +1,4 @@
-"""How one part of the service calls another, in this process or in an actor.
+"""Call one part of the service from another, in this process or in an actor.
 
 A `Client` lists the methods of an owner or a coordinator, each a `Method` with its `Group`; what
 is got from a client's instance is a `Call`. A `Handle` carries calls: ``local_handle`` to an object

@@ -70,7 +70,7 @@ class Caller(Protocol):
 
 @dataclass(frozen=True)
 class Reserved:
-    """What is kept free for a process.
+    """Reserves processors and memory for a process.
 
     Attributes:
         cpus: processors; parts of one are possible.
@@ -90,7 +90,7 @@ class Hosting(Protocol):
 
     @property
     def processors(self) -> int:
-        """How many processors all machines have."""
+        """Count the processors of all machines."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""How long an owner holds sessions whose writers say nothing."""
+"""Limit how long an owner holds sessions whose writers say nothing."""
 
 from __future__ import annotations
 

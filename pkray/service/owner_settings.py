@@ -1,4 +1,4 @@
-"""How one owner is set up."""
+"""Set up one owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What writers, owners and the coordinator say to each other."""
+"""Define the messages between writers, owners and the coordinator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the owners of a table live."""
+"""Run the owners of a table, wherever they live."""
 
 from __future__ import annotations
 

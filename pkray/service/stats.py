@@ -1,4 +1,4 @@
-"""What owners and coordinators count, for people and metrics."""
+"""Count what owners and coordinators do, for people and metrics."""
 
 from __future__ import annotations
 

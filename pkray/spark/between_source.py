@@ -1,4 +1,4 @@
-"""What changed between two moments of a table as a DataFrame: read by one task."""
+"""Read what changed between two moments of a table as a DataFrame: by one task."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What queries ask of Spark, as `pkray.relational.spark_engine` says it."""
+"""Answer what queries ask of Spark, as `pkray.relational.spark_engine` says it."""
 
 from pkray.spark.backfill import start as start_backfill
 from pkray.spark.relations import plan_to_arrow, to_batches, to_spark

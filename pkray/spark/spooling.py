@@ -23,7 +23,7 @@ _SMALL_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class SpooledRows:
-    """How the rows of a DataFrame stand in a spool.
+    """Lays out the rows of a DataFrame in a spool.
 
     Attributes:
         columns: names and types, in the order of the DataFrame's.

@@ -1,4 +1,4 @@
-"""Where a table is."""
+"""Locate a table."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SpoolFile(msgspec.Struct, frozen=True):
 
 
 class SpooledBatch(msgspec.Struct, frozen=True):
-    """What is known of a batch.
+    """Describes a batch of a spool.
 
     Attributes:
         number: from 0.
@@ -59,7 +59,7 @@ class SpooledBatch(msgspec.Struct, frozen=True):
 
 
 class Feeder(msgspec.Struct, frozen=True):
-    """What fills a spool, as it last said.
+    """Tells what fills a spool, as it last said.
 
     Attributes:
         name: of this one among those that filled the spool one after another.

@@ -292,7 +292,7 @@ class TableCatalog(Closeable):
 
     @property
     def storage_options(self) -> Mapping[str, Any]:
-        """What opens the object store; secrets are wrapped."""
+        """Give what opens the object store; secrets are wrapped."""
         return self._storage_options
 
     def close(self) -> None:

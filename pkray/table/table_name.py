@@ -1,4 +1,4 @@
-"""How a catalog's tables are named, as in Paimon: ``db.t``, ``db.t$branch_b``, ``db.t$files``."""
+"""Name a catalog's tables as Paimon does: ``db.t``, ``db.t$branch_b``, ``db.t$files``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which runs to compact next: Paimon's universal compaction, as a pure function.
+"""Pick the runs to compact next: Paimon's universal compaction, as a pure function.
 
 Runs are given newest first. The output goes to the level just below the next run that is left,
 or to the highest level if none is left; never to level 0.

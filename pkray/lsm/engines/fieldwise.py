@@ -1,4 +1,4 @@
-"""What partial-update and aggregation share: rows of a key are merged column by column."""
+"""Merge rows of a key column by column, as partial-update and aggregation do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where Paimon's own rules make the content of a table depend on what was merged when."""
+"""Tell where Paimon's rules make a table's content depend on what was merged when."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ LENGTH = -1
 
 @dataclass(frozen=True)
 class _Part:
-    """Where a word of a key is in the one word that holds the whole key.
+    """Places a word of a key in the one word that holds the whole key.
 
     Attributes:
         column, number: the word.

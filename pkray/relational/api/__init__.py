@@ -1,4 +1,4 @@
-"""What people write in Python: columns, groups, windows, methods; all of it becomes syntax.
+"""Turn what people write in Python into syntax: columns, groups, windows and methods.
 
 ::
 

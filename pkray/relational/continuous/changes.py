@@ -21,7 +21,7 @@ SIGNS = np.array([1, -1, 1, -1], np.int64)
 
 
 class Order(StrEnum):
-    """How the changes of a key follow one another.
+    """Tells how the changes of a key follow one another.
 
     ``KEPT``: as they happened. ``REPLACING``: too, but a row that is added may replace one that was
     there before, which nothing says, and of a row that is retracted the key alone is known.

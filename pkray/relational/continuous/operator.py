@@ -1,4 +1,4 @@
-"""What an operator is: changes of its inputs and its state become changes and a newer state.
+"""Define operators: changes of inputs and a state become changes and a newer state.
 
 An operator is a pure kernel over Arrow arrays. It is made for one node of a physical plan, opens
 the states that it keeps, and is then given the changes of its inputs, epoch by epoch. It knows
@@ -44,7 +44,7 @@ Kind = TypeVar("Kind", bound="type[Operator]")
 
 @dataclass(frozen=True)
 class Epoch:
-    """What an operator may know of the epoch that it works on; the same when it is run again.
+    """Tells an operator of the epoch that it works on; the same when it is run again.
 
     Attributes:
         number: from 0, which is the backfill.
@@ -80,7 +80,7 @@ def forgotten(index: int, changes: Changes, epoch: Epoch) -> None:
 
 @dataclass(frozen=True)
 class Context:
-    """What surrounds an operator.
+    """Gives an operator its surroundings.
 
     Attributes:
         mode: of the changes that it gives.

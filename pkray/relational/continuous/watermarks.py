@@ -1,4 +1,4 @@
-"""How far event time is at each operator: as far as the slowest source below it."""
+"""Follow event time at each operator: as far as the slowest source below it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Timed(Protocol):
 
 @dataclass(frozen=True)
 class _Reached:
-    """How far a node's rows are.
+    """Tells how far a node's rows are.
 
     Attributes:
         sources: numbers of the scans below it.

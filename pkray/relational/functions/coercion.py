@@ -1,4 +1,4 @@
-"""Which types meet in which: the rules by which the dialects put casts into expressions."""
+"""Put casts into expressions where types meet, by the rules of the dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What functions make: bounded before it is made.
+"""Bound what functions make before it is made.
 
 A few functions make far more than they are given: ``repeat``, ``sequence``, ``replace`` by longer
 text. Before one of them is computed, the bytes of each row's value are estimated. A value above

@@ -22,7 +22,7 @@ Gives: TypeAlias = "DataType | Callable[[tuple[Expression, ...]], DataType]"
 
 @dataclass(frozen=True)
 class Parameter:
-    """What a function takes at a place.
+    """Describes what a function takes at a place.
 
     Attributes:
         wanted: what that is, for errors: ``a number``.

@@ -1,4 +1,4 @@
-"""What computes users' functions: Arrow arrays in, a value a row, rows or a value a group out."""
+"""Call users' functions: Arrow arrays in, a value a row, rows or a value a group out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROW = "_row"
 
 
 class UdfKind(StrEnum):
-    """What a function gives."""
+    """Names what a function gives."""
 
     SCALAR = "scalar"
     TABLE = "table"

@@ -63,7 +63,7 @@ Joined: TypeAlias = tuple[pa.Table, np.ndarray]
 
 @dataclass(frozen=True)
 class Sides:
-    """What makes a pair of rows: equal keys and a condition on the joined row.
+    """Pairs rows of two sides: equal keys and a condition on the joined row.
 
     Attributes:
         left, right: the columns of each side, with different names.

@@ -1,4 +1,4 @@
-"""What operators hold, and how rows beyond it are set aside on the local disk.
+"""Bound what operators hold, and set rows beyond it aside on the local disk.
 
 ::
 
@@ -75,7 +75,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the operators of a run may hold.
+    """Bounds what the operators of a run hold.
 
     Attributes:
         given: bytes, as the user said; None: not said.

@@ -1,4 +1,4 @@
-"""What steps do to expressions."""
+"""Rewrite and examine expressions for the steps of the optimizer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is true of each aggregate, by its canonical name: what plans and all that computes them ask.
+"""State the facts of each aggregate, by its canonical name, for plans and all that computes them.
 
 How an aggregate is called, typed, described and computed is in `functions.aggregates`.
 """

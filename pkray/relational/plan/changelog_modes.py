@@ -1,4 +1,4 @@
-"""Which kinds of changes flow from node to node when a plan runs continuously.
+"""Decide which kinds of changes flow from node to node when a plan runs continuously.
 
 Two passes over the plan. From the bottom up: which kinds of changes a node can give, from those of
 its inputs. From the top down: whether those above it need the row before an update beside the row
@@ -17,7 +17,7 @@ from pkray.relational.plan.node import INSERT, Kinds, Node
 
 @dataclass(frozen=True)
 class ChangelogMode:
-    """What a node gives.
+    """Names the changes that a node gives.
 
     Attributes:
         kinds: of ``I`` (insert), ``U`` (update) and ``D`` (delete).

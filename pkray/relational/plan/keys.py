@@ -1,4 +1,4 @@
-"""Which columns tell the rows of a node apart, as pure functions of the plan.
+"""Find the columns that tell the rows of a node apart, as pure functions of the plan.
 
 A **unique key** is a set of columns in which no two rows of the content agree. An **upsert key** is
 one by which changes can be followed as well: all changes of a row reach the same place in their

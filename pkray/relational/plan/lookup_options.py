@@ -1,4 +1,4 @@
-"""What a LOOKUP hint says of a lookup join: how long rows are remembered, and asked for again."""
+"""Read a LOOKUP hint of a lookup join: how long rows are remembered, and asked for again."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RETRY = ("retry-predicate", "retry-strategy", "fixed-delay", "max-attempts")
 
 @dataclass(frozen=True)
 class LookupOptions:
-    """How a lookup join looks rows up.
+    """Tells how a lookup join looks rows up.
 
     Attributes:
         cached_rows: keys whose rows are remembered; 0: none are.

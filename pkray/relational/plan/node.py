@@ -1,4 +1,4 @@
-"""What every node of a plan answers, and what it answers where a kind of node says nothing else.
+"""Define what every node answers, and the answers where a kind of node says nothing else.
 
 A kind of node says all that is true of it in its class: what follows from a plan (`keys`,
 `changelog_modes`, `state`, `lints`, `describe`, `physical`) asks the nodes and knows no kind.

@@ -1,4 +1,4 @@
-"""What window functions read of their partition, and when their rows can come.
+"""Tell what window functions read of their partition, and when their rows can come.
 
 A call **looks back** where no row after a row (and those equal to it in order) changes its value.
 Where the order is event time and rows are only added, the values of such calls are known when the
@@ -83,7 +83,7 @@ def looks_back(call: WindowCall) -> bool:
 
 
 class History(NamedTuple):
-    """What is kept of a partition for the rows that come: those that are the last, or near in time.
+    """Bounds what is kept of a partition for the rows that come: the last, or those near in time.
 
     Attributes:
         rows: how many of the last ones.

@@ -1,4 +1,4 @@
-"""What becomes of the states of a plan when another one takes its place."""
+"""Compare two plans: what becomes of the states of one when the other takes its place."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEPT, WARMED, DROPPED, REFUSED = "kept", "warmed up", "dropped", "refused"
 
 @dataclass(frozen=True)
 class NodeChange:
-    """What becomes of one operator with state, or why the plan cannot take over.
+    """Tells what becomes of one operator with state, or why the plan cannot take over.
 
     Attributes:
         id: in the newer plan; of a dropped one, in the older plan.

@@ -1,4 +1,4 @@
-"""What a source of rows offers."""
+"""Define what a source of rows offers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Watermark:
 
 @dataclass(frozen=True)
 class ColumnStatistics:
-    """What is known of the values of a column without reading them; None where it is not.
+    """Estimates the values of a column without reading them; None where nothing is known.
 
     Attributes:
         least, greatest: bounds of the values, not always reached.

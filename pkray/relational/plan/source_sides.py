@@ -1,4 +1,4 @@
-"""Which sides of joins need not be kept, as a source finds their rows by key."""
+"""Find the sides of joins that need not be kept, as a source finds their rows by key."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _KINDS = (
 
 @dataclass(frozen=True)
 class SourceSide:
-    """How the rows of one side of a join are found in a source.
+    """Tells how the rows of one side of a join are found in a source.
 
     Attributes:
         path: what stands between the source and the join, from the source up; all of it looks at

@@ -1,4 +1,4 @@
-"""What each operator remembers between epochs when a plan runs continuously."""
+"""Tell what each operator remembers between epochs when a plan runs continuously."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the rows of a plan come from.
+"""Read the rows of a plan from where they are.
 
 - **source** (`source`): what every one of them offers: columns, rows in batches, counts.
 - **table** (`table`): a keyed table, at one snapshot once a run has pinned it; `system` its system

@@ -1,4 +1,4 @@
-"""What of a condition files can be left out by: its parts that compare a column with constants."""
+"""Find the parts of a condition by which files can be left out: a column against constants."""
 
 from __future__ import annotations
 

@@ -67,7 +67,7 @@ class StreamFeeder(Protocol):
 
 
 class _Description(msgspec.Struct, frozen=True):
-    """What another process has to know of the source of a query."""
+    """Describes the source of a query to another process."""
 
     name: str
     columns: tuple[tuple[str, str], ...]

@@ -14,7 +14,7 @@ from pkray.table.system_table import SystemTable
 
 
 class SystemSource(Source):
-    """What a table holds of itself.
+    """Reads what a table holds of itself.
 
     Args:
         at: a moment, as ``Table.system`` takes it.

@@ -1,4 +1,4 @@
-"""What the binder asks about the names in a query."""
+"""Resolve the names in a query for the binder."""
 
 from __future__ import annotations
 

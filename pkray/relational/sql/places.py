@@ -1,4 +1,4 @@
-"""Where parts of a query stand, and how names are written in messages."""
+"""Locate parts of a query, and write names for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which buckets have room for new keys."""
+"""Find the buckets that have room for new keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an owner does about dynamic buckets; nothing on tables with fixed ones."""
+"""Manage an owner's dynamic buckets; nothing on tables with fixed ones."""
 
 from __future__ import annotations
 

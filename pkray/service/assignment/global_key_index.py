@@ -1,4 +1,4 @@
-"""Where the keys of a table are: an index of the newest snapshot, kept on the local disk.
+"""Locate the keys of a table by an index of the newest snapshot, kept on the local disk.
 
 It is read from the table's keys when it is first needed, and then follows the snapshots: those of
 this service's own commits by what they placed, those of others by reading the partitions that they

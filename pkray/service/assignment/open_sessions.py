@@ -1,4 +1,4 @@
-"""What is held of sessions that have not ended."""
+"""Hold what assigners need of sessions that have not ended."""
 
 from __future__ import annotations
 

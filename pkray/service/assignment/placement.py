@@ -1,4 +1,4 @@
-"""Where rows of keys that cross partitions go: a pure function of where their keys are.
+"""Place rows of keys that cross partitions: a pure function of where their keys are.
 
 Source: "Cross Partitions Upsert Dynamic Bucket Mode" in Apache Paimon.
 """

@@ -1,4 +1,4 @@
-"""What assigners have in common: sessions, and the snapshot that they look into."""
+"""Share sessions, and the snapshot that they look into, among assigners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When an index of keys looks for newer snapshots."""
+"""Decide when an index of keys looks for newer snapshots."""
 
 from __future__ import annotations
 

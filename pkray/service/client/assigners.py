@@ -1,4 +1,4 @@
-"""Which owner assigns the bucket of a new key: a pure function of partition and key hash.
+"""Choose the owner that assigns a new key's bucket: a pure function of partition and key hash.
 
 As in Paimon's assigners: the hash picks one of the partition's assigners, and that one alone puts
 new keys into the buckets whose number it has modulo the assigners. A key that is there already

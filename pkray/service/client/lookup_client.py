@@ -72,7 +72,7 @@ class KeyedRows:
         return wanted
 
     def _asked(self, wanted: pa.Schema) -> pa.Schema:
-        """What is wanted, or a column that says how many rows there are."""
+        """Name the requested columns, or one that says how many rows there are."""
         return wanted if len(wanted) else arrow_schema(self.schema, self.schema.primary_keys[:1])
 
     def _selected(self, rows: pa.Table, wanted: pa.Schema) -> pa.Table:
@@ -280,7 +280,7 @@ class LookupClient:
 
 
 def _rerouted(find: Callable[[Mapping[bytes, int]], pa.Table]) -> pa.Table:
-    """What is found once it is known which partitions have other buckets than the table's."""
+    """Gather what is found once partitions are known that have other buckets than the table's."""
     totals: dict[bytes, int] = {}
     for _ in range(_MAX_REROUTED):
         try:

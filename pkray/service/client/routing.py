@@ -1,5 +1,5 @@
-"""Which owner a row goes to, as a pure function of its partition and bucket; and which owners have
-the rows whose keys begin somehow."""
+"""Route rows to owners, as a pure function of partition and bucket; and prefixes of keys to those
+that have rows of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a writer has pushed since its last commit, and pushes again where owners lose it."""
+"""Remember what a writer pushed since its last commit, and push it again where owners lose it."""
 
 from __future__ import annotations
 

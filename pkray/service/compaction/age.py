@@ -1,4 +1,4 @@
-"""How long ago rows were last compacted fully, in commits and in time."""
+"""Measure how long ago rows were last compacted fully, in commits and in time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the table's options ask to compact of a bucket, and who does it."""
+"""Decide what the table's options ask to compact of a bucket, and who does it."""
 
 from __future__ import annotations
 

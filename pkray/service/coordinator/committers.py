@@ -44,7 +44,7 @@ class Committers:
 
     @property
     def schemas(self) -> str:
-        """What schemas there were when a committer last looked, as of `SchemaStore.listing`."""
+        """List the schemas there were when a committer last looked, as of `SchemaStore.listing`."""
         return self._schemas.listing
 
     def schema(self) -> TableSchema:

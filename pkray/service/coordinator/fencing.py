@@ -1,4 +1,4 @@
-"""Which writer of a commit user is the newest."""
+"""Tell which writer of a commit user is the newest."""
 
 from __future__ import annotations
 

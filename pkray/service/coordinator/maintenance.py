@@ -1,4 +1,4 @@
-"""What a table's owner does for it after commits: old snapshots, tags and partitions go."""
+"""Expire old snapshots, tags and partitions of a table after commits, for its owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What works on an owner's buckets, under the newest schema."""
+"""Run the work on an owner's buckets, under the newest schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory an owner may use."""
+"""Bound the memory that an owner may use."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ class BucketOwner:
 
     @property
     def memory_bytes(self) -> int:
-        """What rows take that are not committed, and those that are kept for compactions."""
+        """Sum the bytes of uncommitted rows, and of those that are kept for compactions."""
         return self._sessions.memory_bytes + self._flushed_rows.held_bytes
 
     def trim_memory(self) -> None:

@@ -1,4 +1,4 @@
-"""What an owner hands over for a commit."""
+"""Prepare what an owner hands over for a commit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of the commit that an owner prepares of a session, state by state.
+"""Follow the commit that an owner prepares of a session, state by state.
 
 ::
 

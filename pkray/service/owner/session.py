@@ -1,4 +1,4 @@
-"""What an owner holds of one unit of uncommitted work."""
+"""Hold one unit of uncommitted work for an owner."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which worker of a pool has which part of a table."""
+"""Assign the parts of tables to the workers of a pool."""
 
 from __future__ import annotations
 

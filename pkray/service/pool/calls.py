@@ -1,4 +1,4 @@
-"""What a pool's keeper is asked: see `Assignments`."""
+"""List the methods of a pool's keeper: see `Assignments`."""
 # mypy: disable-error-code="empty-body"
 # Stubs are never run.
 

@@ -78,7 +78,7 @@ class WorkerMemory:
 
 
 class OwnerShare:
-    """What one owner may use: see `Memory`."""
+    """Bounds what one owner may use: see `Memory`."""
 
     def __init__(self, memory: WorkerMemory, number: int) -> None:
         self._memory = memory

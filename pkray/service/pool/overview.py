@@ -1,4 +1,4 @@
-"""What a keeper tells of its pool, for people."""
+"""Show a pool to people, as its keeper sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pool's keeper, workers and clients say to each other."""
+"""Define the messages between a pool's keeper, workers and clients."""
 
 from __future__ import annotations
 

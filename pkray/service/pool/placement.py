@@ -1,4 +1,4 @@
-"""Where parts are to be: decisions over numbers alone."""
+"""Decide where parts are to be, over numbers alone."""
 
 from __future__ import annotations
 

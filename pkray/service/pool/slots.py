@@ -1,4 +1,4 @@
-"""Which workers there are to be, and on which nodes: decisions over numbers alone."""
+"""Decide which workers there are to be, and on which nodes, over numbers alone."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Work:
 
     @property
     def memory_bytes(self) -> int:
-        """How much of its memory it says that it uses."""
+        """Tell how much of its memory it says that it uses."""
         room = getattr(self._made, "room", None)
         return room.used + room.in_flight if isinstance(room, Room) else 0
 

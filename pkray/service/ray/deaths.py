@@ -1,4 +1,4 @@
-"""How a pool's keeper learns that workers have died."""
+"""Notice for a pool's keeper that workers have died."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class _SilentError(ServiceUnavailableError):
 
 
 class Silence:
-    """How long an actor has not answered, as this process has noticed.
+    """Measures how long an actor has not answered, as this process has noticed.
 
     Args:
         seconds: after which one that has answered before is replaced.

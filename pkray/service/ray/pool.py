@@ -111,7 +111,7 @@ def _doubts_of(name: str) -> Counter[int]:
 
 @dataclass(frozen=True)
 class PoolSettings:
-    """How a pool is set up by whoever starts it.
+    """Sets up a pool for whoever starts it.
 
     Args:
         name: what the names of its actors begin with.

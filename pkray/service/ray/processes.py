@@ -1,4 +1,4 @@
-"""What the processes of actors tell of themselves, whatever the actors do."""
+"""Tell of the processes of actors, whatever the actors do."""
 
 from __future__ import annotations
 

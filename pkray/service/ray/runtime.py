@@ -176,7 +176,7 @@ class RayRuntime:
 
     @property
     def processors(self) -> int:
-        """How many processors the cluster has."""
+        """Count the processors of the cluster."""
         resources: Any = ray.cluster_resources  # it has no types
         return max(1, int(resources().get("CPU", 1)))
 

@@ -1,4 +1,4 @@
-"""How each column of a Parquet file is encoded and compressed.
+"""Choose how each column of a Parquet file is encoded and compressed.
 
 Measured on 500k rows: a codec costs several times what the encoding does, and buys nothing on
 doubles or random identifiers; a dictionary halves the speed of high-cardinality columns and

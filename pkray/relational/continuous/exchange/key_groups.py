@@ -1,4 +1,4 @@
-"""Which worker has the rows of a key."""
+"""Divide keys into groups, and groups among workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a worker finds what the others send it."""
+"""Keep what other workers send until this one reads it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ compute. Whoever dies is missed by the leader long before."""
 
 
 class Letter(NamedTuple):
-    """What one worker sends another.
+    """Carries what one worker sends another.
 
     Attributes:
         run: number of the run of the query; what comes from others is dropped.

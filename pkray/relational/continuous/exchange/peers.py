@@ -1,4 +1,4 @@
-"""What the workers of a query do together: exchange changes, and agree."""
+"""Exchange changes among the workers of a query, and let them agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where changes come from: what a source changed between two positions.
+"""Feed changes to queries: what a source changed between two positions.
 
 A `Feed` gives the changes of one source, `Feeds` those of a plan, epoch by epoch. `ToldSnapshots`
 finds the snapshots of a table up to which its changelog tells everything. `SourceRows` finds rows

@@ -43,7 +43,7 @@ _FINEST_DIGITS = 6
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """What an attempt has brought.
+    """Records what an attempt has brought.
 
     Attributes:
         attempt: its folder.
@@ -58,7 +58,7 @@ class _Done(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Parts:
-    """What is to be computed elsewhere.
+    """Lists what is to be computed elsewhere.
 
     Attributes:
         bounds: of the first epoch, by source.
@@ -71,7 +71,7 @@ class Parts:
 
 
 class Backfill:
-    """What another engine brings for the first epoch of a query.
+    """Brings what another engine computes for the first epoch of a query.
 
     Args:
         folder: of the query.

@@ -1,4 +1,4 @@
-"""Where a continuous query begins to read a table, as the options of the read say it."""
+"""Find where a query begins to read a table, by the options of the read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which sources are idle, and which wait for slower ones.
+"""Decide which sources are idle, and which wait for slower ones.
 
 Both depend on the clock. What is decided is written down with each epoch, so that the epoch is the
 same when it is run again.
@@ -17,7 +17,7 @@ _MICROS = 1000
 
 @dataclass(frozen=True)
 class Pace:
-    """What the options of a source say of its pace.
+    """Reads the pace of a source from its options.
 
     Attributes:
         idle_timeout: milliseconds without rows after which it is idle; 0: never; None: not said.

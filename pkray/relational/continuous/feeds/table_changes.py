@@ -1,4 +1,4 @@
-"""What snapshots changed in a keyed table, as whoever applies it by key alone needs it."""
+"""Read what snapshots changed in a keyed table, for whoever applies it by key alone."""
 
 from __future__ import annotations
 

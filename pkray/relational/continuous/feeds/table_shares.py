@@ -1,4 +1,4 @@
-"""What one of several workers reads of a keyed table: some of its buckets."""
+"""Share a keyed table among workers: each reads some of its buckets."""
 
 from __future__ import annotations
 

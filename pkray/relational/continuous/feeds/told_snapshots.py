@@ -1,4 +1,4 @@
-"""Which snapshots of a table have all of their rows told of in the changelog."""
+"""Find the snapshots of a table of which the changelog tells all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a query writes down: each epoch before it runs, and checkpoints from which it goes on."""
+"""Write down each epoch before it runs, and checkpoints from which a query goes on."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ NOTHING_YET = Checkpoint(-1, {}, {}, "", {})
 
 
 class QueryLog(ABC):
-    """Where a query writes down its epochs and checkpoints.
+    """Keeps the epochs and checkpoints of a query.
 
     Attributes:
         number: of the run, greater than those of the runs before it.

@@ -1,4 +1,4 @@
-"""What operators over ordered rows share: which rows retractions take, numbers in groups."""
+"""Match retractions with rows, and number rows in groups, for operators over ordered rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ARRIVAL = pa.schema([pa.field("arrival", pa.int64())])
 
 
 class Effect(NamedTuple):
-    """What changes do to the rows that were there.
+    """Tells what changes do to the rows that were there.
 
     Attributes:
         added: numbers of the changes whose rows are added and stay.

@@ -34,7 +34,7 @@ from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 
 @dataclass(frozen=True)
 class Ranking:
-    """Which rows come out.
+    """Selects the rows that come out by their number in the order.
 
     Attributes:
         start, end: numbers in the order, from 1, of the first and the last.

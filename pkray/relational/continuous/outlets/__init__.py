@@ -1,4 +1,4 @@
-"""Where changes go: an `Outlet` takes the net changes of each epoch.
+"""Give changes to where they go: an `Outlet` takes the net changes of each epoch.
 
 `TableOutlet` commits them to a keyed table, once an epoch, with what other workers push of it by a
 `PartWriter`; ``result_history`` reads who has written to the table, ``new_content`` replaces all

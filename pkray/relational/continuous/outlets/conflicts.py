@@ -1,4 +1,4 @@
-"""What happens where rows of a result agree in the key of its table: ON CONFLICT."""
+"""Settle rows of a result that agree in the key of its table: ON CONFLICT."""
 
 from __future__ import annotations
 

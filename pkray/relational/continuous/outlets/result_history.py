@@ -1,4 +1,4 @@
-"""Who has written to the table of a result, as its snapshots tell."""
+"""Find who has written to the table of a result, by its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker pushes of a result's commit, which the first worker makes."""
+"""Push a worker's part of a result's commit, which the first worker makes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class TableRows:
 
 @dataclass(frozen=True)
 class TablePart:
-    """What workers need to push their parts of one commit; it pickles.
+    """Tells workers where to push their parts of one commit; it pickles.
 
     Attributes:
         target: of the writer that commits.

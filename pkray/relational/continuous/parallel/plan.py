@@ -1,4 +1,4 @@
-"""What runs: a physical plan with what is said of its states."""
+"""Hold a physical plan that runs, with what is said of its states."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _ARRIVALS = 1 << 32
 
 @dataclass(frozen=True)
 class Assignment:
-    """What a worker begins a run with.
+    """Gives a worker what it begins a run with.
 
     Attributes:
         run: its number; greater than those of the runs before.

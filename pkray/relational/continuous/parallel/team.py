@@ -33,7 +33,7 @@ _END_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What a member says of an epoch that it has run.
+    """Reports an epoch that a member has run.
 
     Attributes:
         process: its id.
@@ -208,7 +208,7 @@ class Team:
 
     @property
     def workers(self) -> int:
-        """How many there are with the first."""
+        """Count the workers, with the first."""
         return self.peers.count
 
     def join(self) -> None:

@@ -1,4 +1,4 @@
-"""What this process alone has of queries, and storage has not: plans, and functions of users."""
+"""Keep what this process alone has of queries: plans, and functions of users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pkray.relational.plan.nodes import Node
 
 @dataclass
 class InProcess:
-    """What this process has of one incarnation of a query.
+    """Holds what this process has of one incarnation of a query.
 
     Attributes:
         roots: physical plans, by the generation of the definition: some read what is in memory

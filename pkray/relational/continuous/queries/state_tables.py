@@ -1,5 +1,5 @@
-"""What operators remember, as tables that can be read: ``shop.totals$state_3``; and rows that were
-left out: ``shop.totals$errors``, ``shop.totals$late``.
+"""Read what operators remember, as tables: ``shop.totals$state_3``; and rows that were left out:
+``shop.totals$errors``, ``shop.totals$late``.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def open_stream(
 
 
 class Place(Protocol):
-    """Where a stream puts files that are its own."""
+    """Keeps the files of a stream that are its own."""
 
     def store(self) -> ObjectStore:
         """Give the folder."""

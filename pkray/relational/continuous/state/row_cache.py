@@ -70,7 +70,7 @@ class RowCache:
 
     @property
     def rows(self) -> int:
-        """How many rows are here."""
+        """Count the rows that are here."""
         return int(np.count_nonzero(self._is_there[: self._count]))
 
     def slots(self, keys: pa.Array) -> np.ndarray:
@@ -249,7 +249,7 @@ class RowCache:
 
 
 class _Nullable:
-    """Which values of a column are NULL."""
+    """Marks the values of a column that are NULL."""
 
     def __init__(self, kind: pa.DataType, size: int) -> None:
         self._type = kind

@@ -1,4 +1,4 @@
-"""What operators remember between epochs: rows by encoded keys, in a log-structured merge tree.
+"""Remember rows between epochs by encoded keys, in a log-structured merge tree.
 
 A state of shape ``fold`` has one row a key; of the other shapes one a key and *row key*, which says
 where in its key's rows it stands. Both are bytes (``encoding``), so that NULLs, whole rows and
@@ -54,7 +54,7 @@ KEY, ROW, WRITTEN = "_key", "_row", "_written"
 
 @dataclass(frozen=True)
 class StateSpec:
-    """What one state holds.
+    """Describes one state of an operator.
 
     Attributes:
         columns: beside the keys; all may be NULL.

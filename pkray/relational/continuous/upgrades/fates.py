@@ -1,4 +1,4 @@
-"""What becomes of each state of a query when another plan takes over, and what cannot be."""
+"""Decide what becomes of each state when another plan takes over, and what cannot be."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _BY_ORDER = (plan_nodes.TopN, plan_nodes.Over, plan_nodes.Limit, plan_nodes.Dedu
 
 @dataclass(frozen=True)
 class Fates:
-    """What an upgrade does.
+    """Tells what an upgrade does.
 
     Attributes:
         same: operators that compute the same in both plans: old numbers by new ones.

@@ -1,4 +1,4 @@
-"""What is written down of an upgrade, in the folder of its query."""
+"""Write down an upgrade in the folder of its query."""
 
 from __future__ import annotations
 

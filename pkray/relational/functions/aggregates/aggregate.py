@@ -1,4 +1,4 @@
-"""What an aggregate's module says of it: how it is called and typed, and how it is computed."""
+"""Define aggregates: how each is called, typed and computed."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def define_window(name: str, usage: str, about: str, resolve: Resolver) -> None:
 
 
 class Computation(NamedTuple):
-    """How an aggregate is computed.
+    """Tells how an aggregate is computed.
 
     Attributes:
         accumulate: makes what takes batches, of a call and the types of its arguments.

@@ -1,4 +1,4 @@
-"""What a column takes: values of its type, and those that are made one without a CAST."""
+"""Fit values to a column: those of its type, and those that are made one without a CAST."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which casts there are, and what a dialect means by CAST."""
+"""Tell which casts there are, and what a dialect means by CAST."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the modules of hashes share."""
+"""Share names among the modules of hashes."""
 
 from __future__ import annotations
 

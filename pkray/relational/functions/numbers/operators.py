@@ -1,4 +1,4 @@
-"""What operators on numbers share: their types, checks and Spark SQL."""
+"""Share the types, checks and Spark SQL of operators on numbers."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _DATE, _CLOCK = r"[0-9]{4}-[0-9]{2}-[0-9]{2}", r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
 
 @dataclass(frozen=True)
 class Options:
-    """How values are written: what is between them, what NULL is, patterns of times."""
+    """Tells how values are written: what is between them, what NULL is, patterns of times."""
 
     sep: str = ","
     null_value: str = ""

@@ -1,4 +1,4 @@
-"""What Java's regular expressions are made of, as a tree over ranges of code points."""
+"""Represent Java's regular expressions as a tree over ranges of code points."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Ranges: TypeAlias = tuple[tuple[int, int], ...]
 
 
 class PatternError(Exception):
-    """What is wrong with a pattern, at which character (from 1), and what to write instead."""
+    """Tells what is wrong with a pattern, at which character (from 1), and its remedy."""
 
     def __init__(self, place: int, problem: str) -> None:
         super().__init__(f"at character {place + 1}: {problem}")

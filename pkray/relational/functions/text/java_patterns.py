@@ -34,7 +34,7 @@ from pkray.relational.functions.text.java_pattern_tree import (
 
 @dataclass(frozen=True)
 class LineEnd:
-    """How text is written so that RE2's ``(?m)$`` is true where Java's ``$`` is.
+    """Marks the ends of lines so that RE2's ``(?m)$`` is true where Java's ``$`` is.
 
     Attributes:
         first: the first character of the end of the text's last line; ``\\n`` stands for it there.

@@ -317,7 +317,7 @@ def _characters(texts: pa.Array, limit: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class Replacement:
-    """What is put in the place of matches.
+    """Takes the place of matches.
 
     Attributes:
         pieces: texts, and numbers of groups.

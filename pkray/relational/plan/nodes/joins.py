@@ -31,7 +31,7 @@ from pkray.schema.types import DataType
 
 
 class JoinKind(StrEnum):
-    """What a join gives.
+    """Names what a join gives.
 
     ``SINGLE`` is LEFT that fails if a row has more than one match (a scalar subquery). ``MARK``
     gives the left rows and a BOOLEAN: whether there is a match (with ``null_aware``: NULL where

@@ -13,7 +13,7 @@ from pkray.relational.plan.nodes.changes import Exchange
 
 
 class SetKind(StrEnum):
-    """Which rows of two inputs are taken."""
+    """Names which rows of two inputs are taken."""
 
     UNION = "union"
     INTERSECT = "intersect"

@@ -1,4 +1,4 @@
-"""What the parts of the binder share while they bind one query."""
+"""Share state among the parts of the binder while they bind one query."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ TableHints: TypeAlias = Mapping[str, Mapping[str, tuple[tuple[str, str], ...]]]
 
 @dataclass
 class Sources:
-    """What FROM has gathered.
+    """Gathers what FROM names.
 
     Attributes:
         pairs, residuals: of the subqueries in it, to be passed on.

@@ -19,7 +19,7 @@ MAX_SETS = 1024
 
 @dataclass
 class Groups:
-    """What GROUP BY says.
+    """Holds the keys and grouping sets of GROUP BY.
 
     Attributes:
         keys: the expressions, each once.

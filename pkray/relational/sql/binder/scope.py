@@ -131,7 +131,7 @@ class NeedsDomainError(Exception):
 
 
 class Correlation:
-    """What a subquery sees of the query around it.
+    """Shows a subquery the query around it.
 
     Attributes:
         outer: the names of the query around it.

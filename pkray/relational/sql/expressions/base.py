@@ -1,4 +1,4 @@
-"""What binds expressions, whatever the kind of node: the hook, names, places of errors."""
+"""Bind what every kind of expression needs: the hook, names, places of errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the parameters of a lambda stand for, by the function that takes it."""
+"""Type the parameters of a lambda, by the function that takes it."""
 
 from __future__ import annotations
 

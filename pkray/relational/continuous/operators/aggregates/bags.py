@@ -30,7 +30,7 @@ PAGE_GROUPS = 1 << 12
 
 @dataclass(frozen=True)
 class Selection:
-    """Which rows an aggregate takes.
+    """Selects the rows that an aggregate takes.
 
     Attributes:
         filter: a BOOLEAN column that must be true.
@@ -214,7 +214,7 @@ class Bag:
 
 @dataclass(frozen=True)
 class BagView(View):
-    """What one selection takes of a bag."""
+    """Shows what one selection takes of a bag."""
 
     bag: Bag
     selection: Selection

@@ -1,4 +1,4 @@
-"""Which aggregate is computed how: what is kept a group, and the result of it.
+"""Choose how each aggregate is computed: what is kept a group, and the result of it.
 
 A call whose rows can be taken out of a number again is accumulated (`accumulators`), DISTINCT ones
 over the values that come to a `Bag` or leave it. Of others a row or all are kept (`held_rows`);

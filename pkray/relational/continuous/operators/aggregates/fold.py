@@ -1,4 +1,4 @@
-"""What is kept of each group of an aggregation, and the results of it."""
+"""Keep what an aggregation needs of each group, and compute its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is kept of groups as numbers that can be merged: of two groups one is made."""
+"""Keep groups as numbers that can be merged: of two groups one is made."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes out of a join, in the order of its causes."""
+"""Put together the changes that come out of a join, in the order of their causes."""
 
 from __future__ import annotations
 

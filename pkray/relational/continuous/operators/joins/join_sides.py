@@ -46,7 +46,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Delta:
-    """What an epoch adds to a side's rows and takes from them, in the order of the causes.
+    """Holds what an epoch adds to a side's rows and takes from them, in the order of the causes.
 
     Attributes:
         rows: of the side's columns.
@@ -117,7 +117,7 @@ class Held:
 
 @dataclass(frozen=True)
 class SideSpec:
-    """What a side of a join is.
+    """Describes a side of a join.
 
     Attributes:
         input: what gives the side's changes.

@@ -29,7 +29,7 @@ FIRST_ROWS, MOST_ROWS = 16, 1 << 14
 
 @dataclass(frozen=True)
 class NearSpec:
-    """What a side is.
+    """Describes a side of a join of rows that are near in time.
 
     Attributes:
         fields: its columns, as they are called in the joined row.
@@ -51,7 +51,7 @@ class NearSpec:
 
 @dataclass(frozen=True)
 class NearDelta:
-    """What changes add to the rows of a side and take from them.
+    """Holds what changes add to the rows of a side and take from them.
 
     Attributes:
         rows: of the side's columns.

@@ -1,4 +1,4 @@
-"""What waits for event time.
+"""Keep rows and groups until event time has passed them.
 
 ``event_time`` says when a time has passed. ``waiting`` keeps rows in the order of their times until
 it has, ``recent`` those of an epoch in memory until it ends; ``due_pages`` cuts what comes between

@@ -18,7 +18,7 @@ WASTE = 8
 
 @dataclass(frozen=True)
 class Cut:
-    """How windows are cut into slices; all in microseconds.
+    """Cuts windows into slices; all in microseconds.
 
     Attributes:
         slice: the size of a slice.
@@ -87,7 +87,7 @@ class Cut:
 
 @dataclass(frozen=True)
 class Together:
-    """What slices hold together, a row a window and key.
+    """Holds the sums of slices put together, a row a window and key.
 
     Attributes:
         ends: of the windows, ascending.

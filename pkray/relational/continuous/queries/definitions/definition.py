@@ -1,4 +1,4 @@
-"""What a continuous query is: its plan, its results, and which beginning of it runs."""
+"""Define a continuous query: its plan, its results, and which beginning of it runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new_incarnation() -> str:
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """What a query is.
+    """Defines a query.
 
     Attributes:
         name: of the query; that of its table, where it has one.

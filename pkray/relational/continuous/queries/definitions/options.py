@@ -19,7 +19,7 @@ IDLE_TIMEOUT = "table.exec.source.idle-timeout"
 
 @dataclass(frozen=True)
 class Trigger:
-    """When an epoch begins.
+    """Decides when an epoch begins.
 
     Attributes:
         interval: seconds between the beginnings of two epochs; 0: as soon as there are changes.

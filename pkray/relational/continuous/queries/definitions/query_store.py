@@ -1,4 +1,4 @@
-"""Where a warehouse keeps its continuous queries: a folder each."""
+"""Keep the continuous queries of a warehouse: a folder each."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _REFUSED_VERSION = PLAN_VERSION + 2
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a query stopped.
+    """Tells why a query stopped.
 
     Attributes:
         kind: of the error.

@@ -139,9 +139,9 @@ def _forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) ->
 
 
 class LeftHolds:
-    """What attempts at savepoints hold that were killed, as far as a run saw them when it began.
+    """Lets go what killed attempts at savepoints hold, as a run saw it when it began.
 
-    They are let go once the checkpoint is gone that the attempt was to keep: an attempt that only
+    A hold is let go once the checkpoint is gone that the attempt was to keep: an attempt that only
     slept fails then, as it looks for its checkpoint when it has made the savepoint.
     """
 

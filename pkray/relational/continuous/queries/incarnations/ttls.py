@@ -1,4 +1,4 @@
-"""Which changes of a TTL a query's state can go on under."""
+"""Check whether a query's state can go on under a changed TTL."""
 
 from __future__ import annotations
 

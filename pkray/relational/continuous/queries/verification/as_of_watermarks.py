@@ -1,4 +1,4 @@
-"""What a result holds at the watermarks of a snapshot, as a plan that runs bounded.
+"""Plan what a result holds at the watermarks of a snapshot, to be run bounded.
 
 An operator that judges lateness has seen the rows that did not come late, and has given what the
 watermark has passed: windows that are over, rows whose moment has come. Both are written into the
@@ -32,7 +32,7 @@ _GREATEST = 200_000_000_000_000_000
 
 @dataclass(frozen=True)
 class EventTime:
-    """How far event time was in an epoch.
+    """Tells how far event time was in an epoch.
 
     Attributes:
         watermarks: of the operators that judge lateness, by number: microseconds.

@@ -41,7 +41,7 @@ class QueryShares:
 
     @property
     def plan(self) -> RunnablePlan:
-        """What all workers run."""
+        """Hold the plan that all workers run."""
         each = self.definition
         return RunnablePlan(
             tuple(self.roots),

@@ -41,7 +41,7 @@ class Item:
 
 
 class FromBase(ABC):
-    """What binds FROM has gathered so far, and what its parts share.
+    """Gathers the columns and sources of FROM, for all parts that bind it.
 
     Attributes:
         scope: the columns that it gives.
