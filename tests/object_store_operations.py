@@ -94,6 +94,11 @@ def reads(counter: RequestCounter) -> dict[str, Counted]:
         forget()
         with connect(url) as catalog:
             table = catalog.load_table("db.t")
+            with counter.counting() as taken["first key in a fresh process, within a staleness"]:
+                table.lookup([{"k": 77}], max_staleness=3600)
+        forget()
+        with connect(url) as catalog:
+            table = catalog.load_table("db.t")
             with counter.counting() as taken["first 1,000 random keys"]:
                 table.lookup([{"k": key} for key in chosen])
         forget()

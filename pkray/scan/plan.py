@@ -154,7 +154,8 @@ class ScanPlanner:
         known."""
         counts = {self._schema.core.bucket}
         try:
-            for schema_id in range(max(self._schema.id, newest_schema + 1)):
+            others = set(range(newest_schema + 1)) | set(range(self._schema.id))
+            for schema_id in others - {self._schema.id}:
                 counts.add(self._schemas.read(schema_id).core.bucket)
         except StorageError:
             return set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pkray.clock import now_millis
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.live import live_files
 from pkray.metadata.schemas import SchemaStore
@@ -19,11 +20,15 @@ class FirstLook:
     """A table as it is: its schemas, and its newest snapshot, whose manifests are in memory.
 
     The owners of a process share it.
+
+    Attributes:
+        began: epoch milliseconds; what was committed before is seen.
     """
 
     schemas: SchemaStore
     schema: TableSchema
     latest: Snapshot | None
+    began: int
 
     @classmethod
     def at(cls, location: TableLocation) -> FirstLook:
@@ -33,9 +38,9 @@ class FirstLook:
             TableReplacedError: there is another.
             TableNotFoundError: there is none.
         """
-        store = location.open()
+        store, began = location.open(), now_millis()
         schemas, identity = SchemaStore(store, location.name), TableIdentity.at(location)
         schema, latest = together(store, schemas.newest, SnapshotStore(store).latest)
         reads = [] if latest is None else [lambda: live_files(store, latest, schema)]
         together(store, identity.check_same_table, *reads)
-        return cls(schemas, schema, latest)
+        return cls(schemas, schema, latest, began)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pyarrow as pa
 
 from pkray.arguments.facade import ColumnNames
 from pkray.changelog.changes import Changes
+from pkray.errors import StorageError
+from pkray.metadata.live import data_manifests
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
@@ -17,6 +20,7 @@ from pkray.scan.split import arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
+from pkray.storage.side_by_side import together
 from pkray.system import SystemTables
 
 
@@ -55,10 +59,20 @@ class Reads:
         moment = moment.or_of(self.schema.core)
         view = self.find(moment)
         if moment.is_latest:
-            self.identity.check_same_table_after(self.snapshots.invalidations)
+            together(self.store, self._check_same_table, lambda: self._read_ahead(view))
         else:
             self.identity.check_same_table()
         return view
+
+    def _check_same_table(self) -> None:
+        self.identity.check_same_table_after(self.snapshots.invalidations)
+
+    def _read_ahead(self, view: SnapshotView) -> None:
+        """Read which manifests a snapshot has, which what is read next asks for, beside the look
+        whether it is the same table."""
+        if view.snapshot is not None and self.store.local_path("") is None:
+            with contextlib.suppress(StorageError):  # met again when its turn comes
+                data_manifests(self.store, view.snapshot)
 
     def find(self, moment: Moment) -> SnapshotView:
         """Find the table at one moment, whatever table has taken its place meanwhile."""

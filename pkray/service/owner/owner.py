@@ -121,7 +121,13 @@ class BucketOwner:
         compaction = CompactionScheduler(compactions, self._schema, committed, age, clock)
         self._compaction = compaction
         self._refresher = SnapshotRefresher(
-            committed, self._schema, sessions, compactions, clock, settings.refresh_millis
+            committed,
+            self._schema,
+            sessions,
+            compactions,
+            clock,
+            settings.refresh_millis,
+            look.began,
         )
         self._commits = OwnerCommits(
             sessions,

@@ -20,6 +20,7 @@ class SnapshotRefresher:
             table's place.
         clock: epoch milliseconds.
         refresh_millis: see `OwnerSettings`.
+        looked: epoch milliseconds of the look that the committed files are from.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class SnapshotRefresher:
         compactions: Compactions,
         clock: Callable[[], int],
         refresh_millis: int,
+        looked: int = 0,
     ) -> None:
         self._committed = committed
         self._schema = schema
@@ -37,7 +39,7 @@ class SnapshotRefresher:
         self._compactions = compactions
         self._clock = clock
         self._refresh_millis = refresh_millis
-        self._refreshed = 0
+        self._refreshed = looked
         self._rollbacks = 0
         self._looked_at = self._position
 
