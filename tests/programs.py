@@ -38,7 +38,8 @@ class Program:
 
 
 PROGRAMS: Mapping[str, Program] = {
-    "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis")
+    "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis"),
+    "systemd": Program("systemd-analyze", "systemd", "has systemd check its units"),
 }
 """By marker."""
 

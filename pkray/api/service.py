@@ -118,6 +118,24 @@ class Service:
             )
         return self.status()
 
+    def keep(self, timeout: float = 120.0) -> bool:
+        """Start what is to run again where tables are there and no pool is, as after all workers
+        were lost; cheap where one is.
+
+        Args:
+            timeout: as of `start`.
+
+        Returns:
+            whether it was started.
+
+        Raises:
+            ServiceUnavailableError, ServiceStartError: as of `start`.
+        """
+        if self._runs.is_running() or not self._catalog.list_tables():
+            return False
+        self.start(timeout)
+        return True
+
     def status(self) -> ServiceStatus:
         """Say what runs, and where; what does not answer within some seconds is ``silent``."""
         placed = self._runs.placed()

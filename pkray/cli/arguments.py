@@ -16,13 +16,16 @@ from pkray.scan.literals import fit, literal, mismatch
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import BINARIES, DataField
 
+WAREHOUSE = "./warehouse"
+
 Warehouse = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--warehouse",
         "-w",
         envvar="PKRAY_WAREHOUSE",
         help="The warehouse: a folder, or an object store's URL.",
+        show_default=WAREHOUSE,
     ),
 ]
 Place = Annotated[
@@ -77,8 +80,6 @@ Timestamp = Annotated[
         help="The newest snapshot at or before: '2026-01-31 12:00' or epoch milliseconds.",
     ),
 ]
-
-WAREHOUSE = "./warehouse"
 
 
 def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> dict[str, Any]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from typing import Any, get_type_hints
 
 from pkray.api.catalog import Catalog, connect
 from pkray.cli import arguments
 from pkray.cli.arguments import WAREHOUSE, Json, Place, Ray, Storage, Warehouse
+from pkray.service.settings import Settings
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
@@ -18,7 +20,7 @@ def on_warehouse(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function whose first parameter is an open `Catalog`.
 
     It takes --warehouse, --storage and --json besides what the function declares; a parameter
-    ``as_json: bool`` says the last.
+    ``as_json: bool`` says the last. What these do not say, `Settings` do.
     """
     return _command(command, with_ray=False)
 
@@ -51,12 +53,16 @@ def _command(
 ) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: Any) -> None:
-        warehouse, storage = given.pop("warehouse"), given.pop("storage")
-        warehouse = given.pop("place", None) or warehouse
-        options: dict[str, Any] = dict(arguments.pairs(storage, "--storage", secret=True))
-        address = given.pop("ray", None)
+        settings = Settings.read(os.environ)
+        named, storage = given.pop("warehouse"), given.pop("storage")
+        warehouse = given.pop("place", None) or named or settings["warehouse"] or WAREHOUSE
+        options: dict[str, Any] = settings.storage_options() if "://" in warehouse else {}
+        options |= arguments.pairs(storage, "--storage", secret=True)
+        address = (given.pop("ray") or settings["ray"] or cluster) if with_ray else None
+        options["runtime_options"] = settings.runtime_options(address is not None)
         if address is not None:
-            options |= {"runtime": "ray", "runtime_options": {"address": address}}
+            options["runtime"] = "ray"
+            options["runtime_options"]["address"] = address
         with connect(warehouse, **options) as catalog:
             command(catalog, **given)
 
@@ -65,9 +71,9 @@ def _command(
     assert hints[first.name] is Catalog, command
     shared: dict[str, tuple[Any, Any]] = {
         **({"place": (Place, None)} if leading else {}),
-        "warehouse": (Warehouse, WAREHOUSE),
+        "warehouse": (Warehouse, None),
         "storage": (Storage, None),
-        **({"ray": (Ray, cluster)} if with_ray else {}),
+        **({"ray": (Ray, None)} if with_ray else {}),
         "as_json": (Json, False),
     }
     parameters = [

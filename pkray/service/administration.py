@@ -42,6 +42,10 @@ class Administration(Protocol):
         """Start the pool, if it does not run, and wait until its workers do."""
         ...
 
+    def is_running(self) -> bool:
+        """Whether there is a pool; asks nobody else."""
+        ...
+
     def placed(self) -> Sequence[Placed]:
         """List the processes, and what tables have in them."""
         ...

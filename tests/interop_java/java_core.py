@@ -25,15 +25,15 @@ _OF_COMPILER = ("janino-*", "commons-compiler-*")
 
 
 def find_jar() -> Path:
-    """The jar that PKRAY_PAIMON_JAR names, else the one of the archive, fetched once.
+    """The jar that PKRAY_TEST_PAIMON_JAR names, else the one of the archive, fetched once.
 
     Raises:
         OSError: it is not there and cannot be fetched.
     """
-    named = os.environ.get("PKRAY_PAIMON_JAR")
+    named = os.environ.get("PKRAY_TEST_PAIMON_JAR")
     if named:
         if not Path(named).is_file():
-            raise FileNotFoundError(f"PKRAY_PAIMON_JAR names {named!r}, which is no file")
+            raise FileNotFoundError(f"PKRAY_TEST_PAIMON_JAR names {named!r}, which is no file")
         return Path(named)
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pkray"
     jar = cache / JAR

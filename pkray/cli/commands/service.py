@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import os
+import signal
+import threading
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -11,6 +15,9 @@ from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import Json
 from pkray.cli.warehouse import on_cluster, on_named_cluster
+from pkray.service.settings import SETTINGS, Settings
+
+_log = logging.getLogger(__name__)
 
 service_app = typer.Typer(
     name="service", help="The processes that serve the tables on Ray.", no_args_is_help=True
@@ -22,21 +29,40 @@ Timeout = Annotated[
 Node = Annotated[
     str, typer.Argument(metavar="NODE", help="Its id, four digits of that or more, or its address.")
 ]
+_LOOK_SECONDS = 10.0
+"""Between two looks whether the service still runs: a look asks the cluster for one name."""
 _SHORT_ID = 12
 """Digits of a node's id: enough to tell nodes apart."""
 
 
 @service_app.command("start")
 @on_named_cluster("lasting")
-def start(catalog: Catalog, timeout: Timeout = 120, as_json: Json = False) -> None:
+def start(
+    catalog: Catalog,
+    stay: Annotated[
+        bool,
+        typer.Option(
+            "--stay",
+            help="Stay until SIGTERM, and start again what is lost; the service outlives that.",
+        ),
+    ] = False,
+    timeout: Timeout = 120,
+    as_json: Json = False,
+) -> None:
     """Start the pool of workers, its tables, and the queries that are to run.
 
     Where no Ray cluster runs on this machine and --ray names none, one is started that lasts until
     `ray stop`.
     """
+    ended = threading.Event()
+    if stay:
+        signal.signal(signal.SIGTERM, lambda *_: ended.set())
     with output.waiting("starting the workers"):
         found = catalog.service().start(timeout)
     _print(found, as_json)
+    while stay and not ended.wait(_LOOK_SECONDS):
+        if catalog.service().keep(timeout):
+            _log.warning("the workers were gone: the service has been started again")
 
 
 @service_app.command("status")
@@ -111,6 +137,26 @@ def logs(
     for name, text in catalog.service().logs(table, query, lines).items():
         shown = f"== {name}\n{text}" if text else f"== {name}: nothing"
         output.text(shown, {"process": name, "log": text}, as_json)
+
+
+@service_app.command("settings")
+def settings(as_json: Json = False) -> None:
+    """Print what the file of settings and the environment say; exit with 1 where one is wrong."""
+    given = Settings.read(os.environ).given
+    rows = [
+        {
+            "setting": each.name,
+            "value": str(given[each.name].value) if each.name in given else each.default,
+            "from": given[each.name].source if each.name in given else None,
+            "variable": each.variable,
+            "takes": each.kind.allowed,
+            "meaning": each.meaning,
+        }
+        for each in SETTINGS
+    ]
+    columns = ("setting", "value", "from", "variable", "takes", "meaning")
+    found = pa.Table.from_pylist(rows, pa.schema([(name, pa.string()) for name in columns]))
+    output.table(found if as_json else found.select(columns[:3]), as_json)
 
 
 def _print(found: Any, as_json: bool) -> None:

@@ -62,6 +62,10 @@ class RayAdministration:
                 )
             time.sleep(_LOOK_SECONDS)
 
+    def is_running(self) -> bool:
+        """Whether there is a pool; asks nobody else."""
+        return Pool.is_running(self._name)
+
     def placed(self) -> list[Placed]:
         """List the processes, and what tables have in them."""
         names = self._actors(self._name)
@@ -148,7 +152,7 @@ class RayAdministration:
 
     def stop(self) -> None:
         """End the pool, and the actors of tables that have their own."""
-        if Pool.is_running(self._name):
+        if self.is_running():
             with suppress(ServiceUnavailableError):
                 self._open_pool().release_all()
         own = [name for prefix in self._tables() for name in self._actors(prefix)]
@@ -159,7 +163,7 @@ class RayAdministration:
 
     def _overview(self) -> Overview | None:
         """Ask the keeper; None where there is none, or it does not answer."""
-        if Pool.is_running(self._name):
+        if self.is_running():
             with suppress(ServiceUnavailableError):
                 return self._open_pool().keeper.overview.once()
         return None

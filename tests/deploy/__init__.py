@@ -1,0 +1,1 @@
+"""What `deploy/` has, checked without a cloud, a cluster or Docker."""
