@@ -132,6 +132,7 @@ class Sleeper:
         pending: the call in the middle of which it fell asleep.
         called: the query of that call.
         plan: that the call begins, whatever is there.
+        newer: that the call upgrades to.
         overtaken: names of those with which others went on.
     """
 
@@ -141,4 +142,5 @@ class Sleeper:
     what: str
     called: Job | None = None
     plan: AnyPlan | None = None
+    newer: AnyPlan | None = None
     overtaken: set[str] = field(default_factory=set)

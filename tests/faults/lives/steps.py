@@ -368,6 +368,7 @@ class Upgrade(Step):
         text = self.plan.sql if is_made else insert_of(job, self.plan)
         if self.plan != before:
             job.older, job.plan = before, self.plan
+        asleep = len(life.sleepers)
         done = life.control(
             job,
             f"upgrade {job.query}",
@@ -379,6 +380,8 @@ class Upgrade(Step):
             job.plan, job.older = before, older
         elif older is None and _file_of(life, job, UPGRADE) in life.world.files:
             job.older = before  # the plan is another one where its tables have other columns
+        for sleeper in life.sleepers[asleep:]:
+            sleeper.newer = self.plan
 
 
 @dataclass(frozen=True)
@@ -618,6 +621,7 @@ class Wake(Step):
         before = {name: _newest(life, name) for name in fixed}
         failed = [job for job in over if _has_failure(life, job)]
         told, done = len(life.told), len(machine.mutations)
+        was_upgrading = _is_upgrading(life, sleeper.called)
         opening = {each.name for each in machine.workers if each.is_running and each._run is None}
         machine.wake()
         if pending is not None:
@@ -644,6 +648,9 @@ class Wake(Step):
             wish = _file_of(life, called, f"wanted-{_incarnation(life, called)}.json")
             if any(each.path == wish for each in machine.mutations[done:]):
                 called.state = "stopped"  # nothing tells it from one that is called now
+        if sleeper.newer is not None and not was_upgrading and _is_upgrading(life, called):
+            assert called is not None
+            called.older, called.plan = called.plan, sleeper.newer
         for job in jobs:
             starts = called is job or job.query in opening
             self._goes_on(life, starts, job, machine, job.name in sleeper.overtaken)
@@ -671,6 +678,10 @@ class Wake(Step):
 
 def _incarnation(life: Life, job: Job) -> str:
     return str(definition_of(life.world, job.query)["incarnation"])
+
+
+def _is_upgrading(life: Life, job: Job | None) -> bool:
+    return job is not None and job.exists and _file_of(life, job, UPGRADE) in life.world.files
 
 
 def _is_dropped(life: Life, job: Job) -> bool:

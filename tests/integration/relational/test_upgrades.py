@@ -16,6 +16,7 @@ from pkray import errors
 from pkray.api.plan import Plan
 from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
+from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
 from tests.integration.relational.changed_rows import content, rows_of, source
 
 
@@ -269,6 +270,62 @@ def test_an_upgrade_has_to_be_accepted_before_the_next(catalog, put):
     query.upgrade(TOTALS)
     query.wait({"default.t": put({4: 1})})
     assert content(catalog) == rows_of(catalog.sql(TOTALS).to_arrow())
+
+
+@pytest.mark.parametrize("runs", [True, False], ids=["running", "stopped"])
+def test_an_upgrade_asked_for_while_another_was_carried_out_is_refused(
+    catalog, put, monkeypatch, runs
+):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3, 4: 4})})
+    if not runs:
+        query.stop()
+    other, late = TOTALS.replace("SUM(v)", "SUM(v + 1)"), TOTALS + " HAVING COUNT(*) > 1"
+    create = Site.create
+
+    def sleep_and_create(site: Site, upgrade: StoredUpgrade) -> bool:
+        monkeypatch.setattr(Site, "create", create)
+        query.upgrade(other)
+        query.accept()
+        return create(site, upgrade)
+
+    monkeypatch.setattr(Site, "create", sleep_and_create)
+    with pytest.raises(errors.PkrayError, match="got another plan while"):
+        query.upgrade(late)
+    query.resume()
+    query.wait({"default.t": put({5: 5})})
+    assert content(catalog) == rows_of(catalog.sql(other).to_arrow())
+    query.rollback()
+    assert not left_behind(catalog)
+    query.upgrade(late)
+    query.wait({"default.t": put({6: 6})})
+    assert content(catalog) == rows_of(catalog.sql(late).to_arrow())
+
+
+def test_a_way_back_asked_for_while_another_upgrade_was_carried_out_is_dropped(
+    catalog, put, monkeypatch
+):
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": put({1: 1, 2: 2, 3: 3, 4: 4})})
+    query.upgrade(TOTALS + " HAVING COUNT(*) > 1")
+    other = TOTALS.replace("SUM(v)", "SUM(v + 1)")
+    write = Site.write
+
+    def sleep_and_write(site: Site, upgrade: StoredUpgrade) -> None:
+        monkeypatch.setattr(Site, "write", write)
+        query.accept()
+        query.upgrade(other)
+        query.accept()
+        write(site, upgrade)
+
+    monkeypatch.setattr(Site, "write", sleep_and_write)
+    with pytest.raises(errors.QueryFailedError, match="got another plan while"):
+        query.rollback()
+    query.rollback()
+    assert not left_behind(catalog)
+    query.wait({"default.t": put({5: 5})})
+    assert content(catalog) == rows_of(catalog.sql(other).to_arrow())
+    assert query.verify().equal
 
 
 def test_the_same_name_with_another_plan_says_how_it_is_upgraded(catalog, put):

@@ -62,6 +62,12 @@ class StoredUpgrade(msgspec.Struct, frozen=True):
         """Name the folder of its own epochs and checkpoints."""
         return f"upgrade/{self.id}/"
 
+    def follows(self, current: Definition) -> bool:
+        """Whether it takes over from the plan that the query has, or has taken over from it: one
+        that was asked for while another was carried out does not.
+        """
+        return current.generation in (self.old.generation, self.new.generation)
+
     @property
     def state(self) -> str:
         """Say how far it is, in a word."""

@@ -59,6 +59,21 @@ def check_alone(site: Site, upgrade: StoredUpgrade) -> None:
             )
 
 
+def check_follows(site: Site, upgrade: StoredUpgrade) -> None:
+    """Check that the query still has the plan from which an upgrade takes over.
+
+    Raises:
+        UpgradeError: it got another one meanwhile.
+    """
+    if not upgrade.follows(site.current):
+        raise errors.UpgradeError(
+            f"query {site.name} got another plan while this upgrade was asked for: roll the "
+            "upgrade back, and ask for it again",
+            query=site.name,
+            state=upgrade.state,
+        )
+
+
 def finish(site: Site) -> bool:
     """Let the plan of an upgrade take over, if that is decided; give whether it did."""
     upgrade = site.find()

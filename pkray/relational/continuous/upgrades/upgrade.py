@@ -149,7 +149,8 @@ def _check_refused(name: str, diff: PlanDiff) -> None:
 
 
 def ask_back(site: Site) -> StoredUpgrade | None:
-    """Ask for the plan before the upgrade; None where there was nothing but a plan to drop.
+    """Ask for the plan before the upgrade; None where there was nothing but a plan to drop: it had
+    failed, or the query got another one before it was asked for.
 
     Raises:
         UpgradeError: there is no upgrade.
@@ -157,6 +158,9 @@ def ask_back(site: Site) -> StoredUpgrade | None:
             another added under its name.
     """
     there = _find(site, "to roll back")
+    if not there.is_done and not there.follows(site.current):
+        forget(site, there)
+        return None
     if there.is_back and there.failure is None:
         return there
     if there.failure is not None and not there.is_back:

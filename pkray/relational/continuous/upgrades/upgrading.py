@@ -8,13 +8,19 @@ from functools import partial
 
 from msgspec import structs
 
-from pkray.errors import PkrayError, QueryFencedError, SharedResultError
+from pkray.errors import PkrayError, QueryFencedError, SharedResultError, UpgradeError
 from pkray.relational.continuous.log.log import NOTHING_YET, EpochRecord
 from pkray.relational.continuous.queries.workers.worker import passes
 from pkray.relational.continuous.run import Run, RunSettings
 from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
-from pkray.relational.continuous.upgrades.switching import check_alone, decided, finish, forget
+from pkray.relational.continuous.upgrades.switching import (
+    check_alone,
+    check_follows,
+    decided,
+    finish,
+    forget,
+)
 
 OpenRun = Callable[[], Run]
 
@@ -52,6 +58,11 @@ class Upgrading:
             forget(self._site, found)
         elif self._upgrade is None or self._upgrade.id != found.id:
             self.close()
+            try:
+                check_follows(self._site, found)
+            except UpgradeError as error:
+                fail(self._site, found, error)
+                return
             self._upgrade = found
             if found.computes:
                 self._shadow = Shadow(self._site.name, partial(self._open, found))
@@ -135,6 +146,7 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     old: Run | None = None
     shadow: Run | None = None
     try:
+        check_follows(site, upgrade)
         old = _opened(open_old)
         if old is None and upgrade.kept:  # states of an epoch that is over: nothing goes on
             upgrade = structs.replace(
