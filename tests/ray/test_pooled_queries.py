@@ -132,6 +132,29 @@ def test_queries_go_on_by_themselves_when_keeper_and_worker_are_lost(catalog, qu
     assert lost
 
 
+def test_queries_go_on_by_themselves_when_keeper_and_all_workers_are_lost_at_once(
+    catalog, queries, change
+):
+    import ray
+
+    queries[1].stop()
+    results = [catalog.load_table(query.name) for query in queries]
+    before = [result.latest_snapshot().id for result in results]
+    for name in sorted(actors()):
+        if _is_of(name, catalog):
+            ray.kill(ray.get_actor(name, "pkray"), no_restart=False)
+    newest = change({7: 7})
+    going = [number for number in range(len(queries)) if number != 1]
+    deadline = time.monotonic() + LONGEST
+    while time.monotonic() < deadline and any(
+        results[number].latest_snapshot().id == before[number] for number in going
+    ):
+        time.sleep(0.1)  # nobody calls the queries
+    assert results[1].latest_snapshot().id == before[1]
+    queries[1].resume()
+    all_read(queries, newest)
+
+
 def test_queries_that_were_to_run_are_resumed_when_all_processes_are_gone(catalog, queries, change):
     import ray
 

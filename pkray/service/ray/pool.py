@@ -56,6 +56,7 @@ from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_l
 from pkray.service.ray.deaths import DeathWatch, end_of, this_process
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.placed_handle import PlacedHandle
+from pkray.service.ray.remembered_works import RememberedWorks
 from pkray.service.served import Served
 from pkray.service.timing.pulse import Pulse
 from pkray.storage.location import TableLocation
@@ -195,7 +196,10 @@ class _Keeper:
         self._drained_key = f"{pool.name}-drained".encode()
         self._handing: dict[Any, int] = {}
         self._misplaced: dict[tuple[Part, Assignment], float] = {}
+        self._remembered = RememberedWorks(pool.name)
         self.served = Assignments(1, awake_and_asleep, now_millis() * 1000)
+        for work in self._remembered.all():
+            self.served.open(work)
         self.served.drain(self._drained())
         self._fit()
         self._pulse = Pulse(self._keep_up, _KEEP_UP_SECONDS, "pkray-keeper")
@@ -216,7 +220,17 @@ class _Keeper:
                 "than this pool of workers: it has its own",
                 value=table.location.name,
             )
+        if isinstance(table, HostedWork) and not self.served.has(table.key):
+            self._remembered.keep(table)
         return self.served.open(table)
+
+    def release(self, table: str) -> dict[Part, Assignment]:
+        self._remembered.forget(table)
+        return self.served.release(table)
+
+    def released(self) -> dict[Part, Assignment]:
+        self._remembered.forget_all()
+        return self.served.released()
 
     def locate(self, table: HostedThing, index: int) -> Assignment:
         if isinstance(table, HostedTable):
