@@ -31,6 +31,7 @@
     │   └── SnapshotNotFoundError       expired, or never made
     ├── ServiceError
     │   ├── ServiceUnavailableError
+    │   ├── ServiceVersionError         versions too far apart: one has to be upgraded
     │   ├── BackPressureError
     │   └── LostBatchesError            an owner restarted: push the named batches again
     ├── MergeError                      rows the table's merge engine refuses
@@ -210,6 +211,10 @@ class ServiceError(PkrayError):
 
 class ServiceUnavailableError(ServiceError):
     """An owner or the coordinator does not answer."""
+
+
+class ServiceVersionError(ServiceError):
+    """This process and the service are of versions that do not understand each other."""
 
 
 class ServiceMovedError(ServiceError):

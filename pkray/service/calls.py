@@ -40,6 +40,7 @@ from pkray.service.protocol import (
     SessionId,
 )
 from pkray.service.stats import CoordinatorStats, OwnerStats
+from pkray.service.versions import Spoken
 
 _WRITE = Group("write", threads=1, is_ordered=True)
 _PREPARE = Group("prepare", threads=1)
@@ -156,6 +157,10 @@ class OwnerClient(Client):
 
 class CoordinatorClient(Client):
     """The methods of a table's coordinator."""
+
+    @method(_ASK, is_short=True)
+    def greet(self, caller: Spoken) -> Spoken:
+        """Say what the coordinator speaks to a caller that it understands."""
 
     @method(_ASK, is_short=True)
     def ping(self) -> None:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from pkray.errors import ServiceUnavailableError
+from pkray.service import versions
 from pkray.service.pool.overview import Overview, PartSeen, WorkerSeen
 from pkray.service.pool.parts import (
     Assignment,
@@ -20,6 +21,7 @@ from pkray.service.pool.parts import (
     WorkerProcess,
 )
 from pkray.service.pool.placement import Placement
+from pkray.service.versions import Spoken
 
 LEASE_SECONDS = 5.0
 """How long a worker may answer after the keeper has heard of it. Short, as nobody else gets the
@@ -72,6 +74,10 @@ class Assignments:
 
     def __len__(self) -> int:
         return len(self._tables)
+
+    def greet(self, caller: Spoken) -> Spoken:
+        """Say what the keeper speaks to a caller that it understands."""
+        return versions.answered(caller)
 
     def open(self, table: HostedThing) -> HostedThing:
         """Host a table; return it as it is hosted, perhaps since before."""

@@ -10,6 +10,7 @@ from typing import Any
 from pkray.service.handle import Client, Group, method
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import Assignment, HostedThing, Part, Renewal, WorkerProcess
+from pkray.service.versions import Spoken
 
 _ASK = Group("ask", threads=4)
 _RENEW = Group("renew", threads=4)
@@ -17,6 +18,10 @@ _RENEW = Group("renew", threads=4)
 
 class KeeperClient(Client):
     """The methods of a pool's keeper."""
+
+    @method(_ASK, is_short=True)
+    def greet(self, caller: Spoken) -> Spoken:
+        """Say what the keeper speaks to a caller that it understands."""
 
     @method(_ASK, is_short=True)
     def open(self, table: HostedThing) -> HostedThing:

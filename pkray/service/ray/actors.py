@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import ray
 
 from pkray.clock import now_millis
+from pkray.service import versions
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_wire import decode_request, encode_answer
@@ -23,6 +24,7 @@ from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import LOOKUPS, START, CallProgress, WorkingThreads, in_group
 from pkray.service.ray.handle import RayHandle
 from pkray.service.served import Served
+from pkray.service.versions import Spoken
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 
@@ -283,6 +285,9 @@ class _Coordinator:
 
     def owner_count(self) -> int:
         return len(self._owners)
+
+    def greet(self, caller: Spoken) -> Spoken:
+        return versions.answered(caller)
 
 
 OwnerActor = actor_of(_Owner, OwnerClient)

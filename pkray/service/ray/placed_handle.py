@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
 from pkray.errors import ServiceUnavailableError, StorageError
+from pkray.service import versions
 from pkray.service.call_limits import CallLimits
 from pkray.service.handle import Method, Pending, persist
 from pkray.service.pool.calls import KeeperClient
@@ -130,7 +131,8 @@ class _Place(Callee):
         kwargs: Mapping[str, Any],
     ) -> Any:
         number = self.assignment.number
-        return self.actor.call.remote(self._part, number, ticket, method, *args, **kwargs)
+        called = self.actor.call
+        return called.remote(versions.spoken, self._part, number, ticket, method, *args, **kwargs)
 
 
 class _PlacedPending(Generic[T]):

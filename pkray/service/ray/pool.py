@@ -59,6 +59,7 @@ from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.remembered_works import RememberedWorks
 from pkray.service.served import Served
 from pkray.service.timing.pulse import Pulse
+from pkray.service.versions import Spoken, check_understood, spoken
 from pkray.storage.location import TableLocation
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 from pkray.storage.secrets import reveal
@@ -398,6 +399,7 @@ class _Worker:
     @ray.method(concurrency_group="calls")
     async def call(
         self,
+        caller: Spoken,
         part: Part,
         number: int,
         ticket: Ticket | None,
@@ -405,7 +407,8 @@ class _Worker:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        """Call a method of a part: see `PartHost.call`."""
+        """Call a method of a part, of a caller that is understood: see `PartHost.call`."""
+        check_understood(caller, spoken)
         loop = asyncio.get_running_loop()
         if ticket is not None and not self._host.has(part, number):
             # The calls before this one may have gone to another process: none waits for them.

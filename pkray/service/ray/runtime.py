@@ -56,6 +56,7 @@ from pkray.service.runtime import (
     default_owners,
 )
 from pkray.service.served import Served, is_dedicated
+from pkray.service.versions import check_service
 from pkray.storage.location import TableLocation
 
 _FETCH_SECONDS = 60.0
@@ -267,6 +268,7 @@ class RayRuntime:
 
         name = f"the coordinator of table {location.name}"
         coordinator = CoordinatorClient(RayHandle(find(), name, limits, look, find))
+        check_service(coordinator.greet)
         count = coordinator.owner_count()
 
         def start() -> None:
@@ -292,7 +294,7 @@ class RayRuntime:
 
     def _pool(self, name: str) -> Pool:
         if name not in self._pools:
-            self._pools[name] = Pool(
+            pool = Pool(
                 PoolSettings(
                     name,
                     self._workers,
@@ -302,6 +304,8 @@ class RayRuntime:
                     self._limits,
                 )
             )
+            check_service(pool.keeper.greet)
+            self._pools[name] = pool
         return self._pools[name]
 
     def _reached(

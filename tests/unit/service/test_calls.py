@@ -19,7 +19,12 @@ from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.calls import KeeperClient
 
-OF_ACTORS = {CoordinatorClient.start_owners, CoordinatorClient.owner_count, KeeperClient.drain_node}
+OF_ACTORS = {
+    CoordinatorClient.greet,
+    CoordinatorClient.start_owners,
+    CoordinatorClient.owner_count,
+    KeeperClient.drain_node,
+}
 LISTED = [
     pytest.param(method, kind, id=f"{client.__name__}.{method.name}")
     for client, kind in (
