@@ -179,6 +179,11 @@ def test_commands_print_for_people_and_fail_with_1(catalog, table, capsys):
     assert "db.nobody" in capsys.readouterr().err
 
 
+def processes(catalog) -> dict:
+    placed = catalog.service().status().placed
+    return {each.name: each.pid for each in placed if each.kind in ("keeper", "worker")}
+
+
 def test_workers_begin_anew_one_after_the_other_while_writers_go_on(catalog, table):
     committed: list[int] = []
     ended = threading.Event()
@@ -193,14 +198,14 @@ def test_workers_begin_anew_one_after_the_other_while_writers_go_on(catalog, tab
 
     with ThreadPoolExecutor(1) as threads:
         writing = threads.submit(write)
-        before = {p.worker: p.pid for p in catalog.service().status().placed if p.kind == "worker"}
+        before = processes(catalog)
         try:
             assert catalog.service().restart() == 2
         finally:
             ended.set()
         writing.result()
-    after = {p.worker: p.pid for p in catalog.service().status().placed if p.kind == "worker"}
-    assert set(before) == set(after)
+    after = processes(catalog)
+    assert set(before) == set(after) == {"keeper", "worker 0", "worker 1"}
     assert not set(before.values()) & set(after.values())
     keys = [first + number for number in committed for first in (1000, 2000)]
     assert len(table.lookup(pa.table({"id": keys}))) == len(keys) > 0

@@ -115,7 +115,8 @@ class RayAdministration:
         return found
 
     def restart(self, seconds: float) -> int:
-        """Begin one worker after the other anew, each when it is empty; return how many.
+        """Begin one worker after the other anew, each when it is empty, and at last the keeper;
+        return how many workers these were.
 
         Raises:
             ServiceUnavailableError: one is not empty, or has not begun anew, within its seconds.
@@ -138,7 +139,18 @@ class RayAdministration:
                 seconds,
                 f"worker {number} has not begun anew",
             )
+        ray.kill(ray.get_actor(f"{self._name}-keeper", NAMESPACE), no_restart=False)
+        self._await(
+            lambda: self._living() >= len(workers),
+            seconds,
+            "the new keeper does not know all workers",
+        )
         return len(workers)
+
+    def _living(self) -> int:
+        """Count the workers of which the keeper hears."""
+        seen = self._overview()
+        return 0 if seen is None else sum(each.lease > 0 for each in seen.workers)
 
     @staticmethod
     def _await(reached: Callable[[], bool], seconds: float, what: str) -> None:
