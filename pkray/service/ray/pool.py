@@ -383,6 +383,8 @@ class _Worker:
     def __init__(self, pool: PoolSettings, number: int) -> None:
         # It warns of calls that wait, as those of this actor's threads may.
         os.environ.setdefault("RAY_WARN_BLOCKING_GET_INSIDE_ASYNC", "0")
+        # It prints each error of a call whose answer nobody waits for any more, as after a loss.
+        os.environ.setdefault("RAY_IGNORE_UNHANDLED_ERRORS", "1")
         base = pool.local_directory or default_local_directory()
         # One folder of all pools, so that whoever starts removes what any killed worker left.
         self._local = OwnedDirectory(f"{base}/owners")

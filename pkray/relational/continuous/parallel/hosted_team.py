@@ -14,6 +14,7 @@ from pkray.relational.continuous.exchange.mailbox import Letter
 from pkray.relational.continuous.exchange.peers import Send
 from pkray.relational.continuous.parallel.team import START_SECONDS, Member, OpenShare, Team
 from pkray.service.hosted import Caller, Hosted, Hosting, Room
+from pkray.service.timing.pulse import Pulse
 
 _START_SECONDS = START_SECONDS * 0.9
 """For how long a process that may be loading its modules may be silent: before it is given up."""
@@ -63,6 +64,9 @@ class Post:
         self._hosting = hosting
         self._name = name
         self._callers: dict[int, Caller] = {}
+        self._lock = threading.Lock()
+        self._returned: list[tuple[int, Letter, int]] = []
+        self._pulse = Pulse(self._send_again, _AGAIN_SECONDS, "pkray-letters")
 
     def send(self, to: int, letter: Letter) -> None:
         """Send a letter, again where its reader is not where it was; one that comes twice does no
@@ -74,11 +78,18 @@ class Post:
     def _send(self, to: int, letter: Letter, left: int) -> None:
         def sent(done: Future[Any]) -> None:
             if left > 1 and isinstance(done.exception(), ServiceUnavailableError):
-                again = threading.Timer(_AGAIN_SECONDS, self._send, (to, letter, left - 1))
-                again.daemon = True
-                again.start()
+                with self._lock:
+                    self._returned.append((to, letter, left - 1))
+                self._pulse.start()
 
         self._callers[to].call("deliver", letter).add_done_callback(sent)
+
+    def _send_again(self) -> bool:
+        with self._lock:
+            letters, self._returned = self._returned, []
+        for each in letters:
+            self._send(*each)
+        return bool(self._returned)
 
 
 class HostedHandle:

@@ -103,7 +103,8 @@ class Moving:
 def test_a_letter_to_a_worker_that_was_moved_is_sent_again() -> None:
     pool = Moving()
     letter = Letter(1, 2, 0, "content")
-    Post(pool, "q").send(1, letter)  # type: ignore[arg-type] # of its methods this
+    post = Post(pool, "q")  # type: ignore[arg-type] # of its methods this
+    post.send(1, letter)
     assert pool.has_come.wait(60)
     assert pool.delivered == [letter]
 
