@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,24 +49,57 @@ class Answer:
     remark: str = ""
 
 
-def calls(file: Path) -> dict[str, list[str]]:
+def share_of(call: str, shares: int) -> int:
+    """Say in which of so many shares of all calls one is, whatever others there are."""
+    return zlib.crc32(call.encode()) % shares
+
+
+@dataclass(frozen=True)
+class Differences:
+    """Differences that are known.
+
+    Attributes:
+        lines: the kind of a difference, what its calls match, and its reason.
+    """
+
+    lines: tuple[tuple[str, ...], ...]
+
+    @staticmethod
+    def read(file: Path) -> Differences:
+        """Read lines such as ``values | ^slice\\( | a length that passes the end stops there``."""
+        lines = file.read_text().splitlines()
+        return Differences(
+            tuple(tuple(each.strip() for each in line.split(" | ")) for line in lines)
+        )
+
+    def explain(self, kind: str, call: str) -> bool:
+        """Whether a difference of a call is known."""
+        return any(kind == each[0] and re.search(each[1], call) for each in self.lines)
+
+
+def calls(file: Path, *, swept: bool = True) -> dict[str, list[str]]:
     """Read lines such as ``lpad: lpad(s?, n?, s); lpad(s, n)``.
 
     Each column before ``?`` becomes a column of every type in turn, while the others stay as they
     are; columns before ``??`` become all pairs of numbers as well.
+
+    Args:
+        swept: whether they do.
     """
     found: dict[str, list[str]] = {}
     for line in file.read_text().splitlines():
         name, _, templates = line.partition(": ")
-        made = [call for each in templates.split("; ") for call in _swept(each)]
+        made = [call for each in templates.split("; ") for call in _swept(each, swept)]
         found[name] = list(dict.fromkeys(made))
     return found
 
 
-def _swept(template: str) -> Iterator[str]:
+def _swept(template: str, swept: bool) -> Iterator[str]:
     found = list(_SWEPT.finditer(template))
     plain = [each[1] for each in found]
     yield _filled(template, plain)
+    if not swept:
+        return
     for place in range(len(found)):
         for kind in TYPES:
             yield _filled(template, [*plain[:place], kind, *plain[place + 1 :]])

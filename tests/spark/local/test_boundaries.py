@@ -6,8 +6,6 @@ are known, each with its reason, in ``data/boundary_differences.txt``.
 
 from __future__ import annotations
 
-import re
-import zlib
 from pathlib import Path
 
 import pytest
@@ -16,38 +14,27 @@ from pyspark.sql import SparkSession
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_known, written
 from tests.spark.local.boundary_rows import boundary_rows
-from tests.spark.local.sweep import Here, There, calls, differences
+from tests.spark.local.sweep import Differences, Here, There, calls, differences, share_of
 
 DATA = Path(__file__).parent / "data"
 CALLS = calls(DATA / "boundary_calls.txt")
-KNOWN = [
-    tuple(each.strip() for each in line.split(" | "))
-    for line in (DATA / "boundary_differences.txt").read_text().splitlines()
-]
+KNOWN = Differences.read(DATA / "boundary_differences.txt")
 SYNTAX = {"between", "case", "intervals", "is", "shift"}
 SHARES = 96
 """Of so many shares of the calls a quick run takes one, and a slow one sixteen."""
 
 
-def share_of(call: str) -> int:
-    return zlib.crc32(call.encode()) % SHARES
-
-
-def is_explained(kind: str, call: str) -> bool:
-    return any(kind == each[0] and re.search(each[1], call) for each in KNOWN)
-
-
 def test_each_line_names_a_function_and_each_difference_a_reason() -> None:
     names = {each.name for each in written(Dialect.SPARK)} | SYNTAX
     assert [name for name in CALLS if name not in names and not is_known(name)] == []
-    assert [each for each in KNOWN if len(each) != 3 or not each[2]] == []
+    assert [each for each in KNOWN.lines if len(each) != 3 or not each[2]] == []
 
 
 @pytest.mark.parametrize(
     "shares", [1, pytest.param(16, marks=pytest.mark.slow)], ids=["quick", "slow"]
 )
 def test_calls_at_the_ends_of_types_give_what_spark_gives(spark: SparkSession, shares: int) -> None:
-    chosen = [call for each in CALLS.values() for call in each if share_of(call) < shares]
+    chosen = [call for each in CALLS.values() for call in each if share_of(call, SHARES) < shares]
     rows = boundary_rows()
     here, there = Here(rows), There(spark, rows)
     theirs = there.answers(chosen)
@@ -55,6 +42,6 @@ def test_calls_at_the_ends_of_types_give_what_spark_gives(spark: SparkSession, s
         f"{call}: {kind}: {said}"
         for call in chosen
         for kind, said in differences(here.answer(call), theirs[call]).items()
-        if not is_explained(kind, call)
+        if not KNOWN.explain(kind, call)
     ]
     assert wrong == []
