@@ -24,7 +24,7 @@ from pkray.relational.functions.nested.arguments import (
 from pkray.relational.functions.nested.lists import Lists, null_rows
 from pkray.relational.functions.numbers.chance import no_seed
 from pkray.relational.functions.signatures import check_count, integer, parameter, takes
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
@@ -55,7 +55,10 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     null = null_rows([values[0], values[1]], rows)
     known = np.ones(rows, bool) if null is None else ~null
     place = np.asarray(as_array(values[1], rows).fill_null(1)).astype(np.int64)
-    refuse(call, values, pa.array((place == 0) & known), "counts from 1, not from 0", rows)
+    if np.any((place == 0) & known):
+        raise EvaluationError(
+            "array_insert has no place 0: the first is 1, the last -1", function="array_insert"
+        )
     old = lists.lengths
     at = np.where(place > 0, place - 1, old + 1 + place)
     before = np.maximum(-at, 0)  # NULLs between the new element and the old ones

@@ -24,7 +24,7 @@ def by_pattern(
     kind: pa.DataType,
     rows: int,
 ) -> Value:
-    """Compute for each distinct pattern what it gives for its rows; NULL for a NULL pattern."""
+    """Compute for each distinct pattern what it gives for its texts; NULL where one is NULL."""
     if isinstance(patterns, pa.Scalar):
         if not patterns.is_valid:
             return pa.scalar(None, kind)
@@ -32,7 +32,9 @@ def by_pattern(
     texts = as_array(texts, rows)
     result = pa.nulls(rows, kind)
     for pattern in patterns.unique().drop_null():
-        chosen = pc.fill_null(pc.equal(patterns, pattern), False)
+        chosen = pc.and_(pc.fill_null(pc.equal(patterns, pattern), False), texts.is_valid())
+        if not chosen.true_count:
+            continue
         some = as_array(compute(texts.filter(chosen), pattern.as_py()), chosen.true_count)
         result = pc.replace_with_mask(result, chosen, some)
     return result

@@ -192,7 +192,7 @@ def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
         )
         lists = pc.split_pattern(array, delimiter) if delimiter else whole
         wanted = numpy_of(as_array(some[2], count).fill_null(1)).astype(np.int64)
-        if (wanted == 0).any():
+        if (numpy_of(array.is_valid()) & (wanted == 0)).any():
             raise EvaluationError(
                 "split_part has no part 0: the first is 1, the last -1", function="split_part"
             )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.functions.function import Value
-from pkray.relational.functions.values import as_array, numpy_of, part_of
+from pkray.relational.functions.values import as_array, numpy_of, part_of, validity
 
 
 def bytes_of(texts: pa.Array) -> tuple[Any, Any]:
@@ -128,7 +128,8 @@ def per_constants(
 ) -> Value:
     """Compute for each distinct combination of some arguments, as scalars, its rows.
 
-    Where one of them is NULL the result is NULL.
+    Where one of them is NULL the result is NULL. Where they differ from row to row, rows with a
+    NULL in any argument are NULL and not computed.
 
     Args:
         constant: the positions of those arguments.
@@ -139,14 +140,14 @@ def per_constants(
     if not columns:
         return compute(values, rows)
     codes, count = np.zeros(rows, np.int64), 1
-    valid = np.ones(rows, bool)
     for position in columns:
         encoded = values[position].dictionary_encode()
-        valid &= values[position].is_valid().to_numpy(zero_copy_only=False)
         indices = encoded.indices.fill_null(0).to_numpy()
         codes, count = codes * max(len(encoded.dictionary), 1) + indices, count + 1
     order = np.argsort(codes, kind="stable")
-    order = order[valid[order]]
+    valid = validity(values)
+    if valid is not None:
+        order = order[numpy_of(as_array(valid, rows))[order]]
     if not len(order):
         return pa.nulls(rows, kind)
     parts, starts = [], np.flatnonzero(np.diff(codes[order], prepend=-1))

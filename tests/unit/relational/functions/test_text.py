@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -211,6 +212,27 @@ def test_flink_writes_booleans_in_capitals_and_timestamps_with_all_digits() -> N
 def test_what_cannot_be_computed_is_an_error(call: str, said: str) -> None:
     with pytest.raises(EvaluationError, match=said):
         values(call, {"x": ("STRING", ["a,b"])})
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "x LIKE y",
+        "x ILIKE y",
+        "x SIMILAR TO y",
+        "x RLIKE y",
+        "regexp_count(x, y)",
+        "regexp_replace(x, y, '')",
+        "split(x, y)",
+        "split_part(x, y, 0)",
+        "split_part(x, ',', 0)",
+    ],
+)
+def test_nothing_is_computed_beside_a_null(call: str) -> None:
+    columns = {"x": ("STRING", [None, None]), "y": ("STRING", ["(\\", None])}
+    assert values(call, columns) == [None, None]
+    null = re.sub(r"\bx\b", "CAST(NULL AS STRING)", call)
+    assert values(null, columns) == [None, None]
 
 
 def test_only_known_charsets_are_taken() -> None:

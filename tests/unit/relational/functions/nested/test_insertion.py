@@ -43,7 +43,7 @@ def test_values_are_put_into_arrays_of_a_column() -> None:
 @pytest.mark.parametrize(
     ("place", "error", "message"),
     [
-        ("0", EvaluationError, "counts from 1"),
+        ("0", EvaluationError, "no place 0"),
         ("2000000000", EvaluationError, "2000000000, 1. makes a value"),
         ("1L", QueryError, "it takes an INT"),
         ("'1'", QueryError, "it takes an INT"),
@@ -52,6 +52,11 @@ def test_values_are_put_into_arrays_of_a_column() -> None:
 def test_a_place_that_is_none_is_refused(place: str, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         value(f"array_insert(array(1), {place}, 1)")
+
+
+def test_a_null_is_put_into_no_place_either() -> None:
+    with pytest.raises(EvaluationError, match="no place 0"):
+        value("array_insert(array(1), 0, CAST(NULL AS INT))")
 
 
 @pytest.mark.parametrize(
