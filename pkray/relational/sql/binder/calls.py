@@ -7,12 +7,19 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from pkray.errors import QueryError
 from pkray.relational.functions.aggregates.catalogue import is_aggregate
+from pkray.relational.plan.aggregates import facts
 from pkray.relational.sql.binder.context import Queries
+from pkray.relational.sql.places import position
 
 WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 IGNORING = ("first", "first_value", "last", "last_value", "any_value")
 """Functions that take whether NULLs are ignored as an argument."""
+_OF_SORTED = ("percentile_cont", "percentile_disc")
+"""Aggregates whose values are those that WITHIN GROUP sorts, as ``mode()`` has it too."""
+_BESIDE = ("lag", "lead")
+"""Functions that give the value of another row, be it NULL."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +39,42 @@ class Written:
     order: tuple[exp.Ordered, ...] = ()
     within: tuple[exp.Ordered, ...] = ()
     ignore_nulls: bool = False
+    respect_nulls: bool = False
 
     @property
     def name(self) -> str:
         """Give the function's name."""
         return self.node.name
 
+    def check(self, function: str) -> None:
+        """Refuse an order, DISTINCT, and IGNORE or RESPECT NULLS that would change nothing.
+
+        Args:
+            function: the canonical name of the function; ``udf`` for one of a user.
+
+        Raises:
+            QueryError: the function takes no account of what is written.
+        """
+        known, name = facts(function), self.name.lower()
+        sorts_its_values = name in _OF_SORTED or (function == "mode" and not self.arguments)
+        order = self.order or (() if sorts_its_values else self.within)
+        if order and not (known.by_arrival or known.collects or function == "udf"):
+            self._refuse("WITHIN GROUP (ORDER BY …)" if order is self.within else "ORDER BY")
+        if sorts_its_values and self.distinct:
+            self._refuse("DISTINCT")
+        keeps = function in _BESIDE or (known.keeps_nulls and function != "udf")
+        if self.ignore_nulls and not (keeps or known.collects):
+            self._refuse("IGNORE NULLS")
+        if self.respect_nulls and not keeps:
+            self._refuse("RESPECT NULLS")
+
+    def _refuse(self, clause: str) -> None:
+        raise QueryError(f"{self.name} takes no {clause}: leave it out", **position(self.node))
+
 
 def take_apart(whole: exp.Expr) -> Written | None:
     """Find the function below FILTER, WITHIN GROUP and IGNORE NULLS; None if there is none."""
-    node, condition, ignore = whole, None, False
+    node, condition, ignore, respect = whole, None, False, False
     within: tuple[exp.Ordered, ...] = ()
     while isinstance(node, WRAPPERS):
         if isinstance(node, exp.Filter):
@@ -49,7 +82,7 @@ def take_apart(whole: exp.Expr) -> Written | None:
         elif isinstance(node, exp.WithinGroup):
             within = tuple(node.expression.expressions)
         else:
-            ignore = isinstance(node, exp.IgnoreNulls)
+            ignore, respect = _nulls(node)
         node = node.this
     if not isinstance(node, exp.Anonymous):
         return None
@@ -61,12 +94,19 @@ def take_apart(whole: exp.Expr) -> Written | None:
             order = tuple(last.expressions)
             arguments[-1] = last.this
         if isinstance(arguments[0], exp.IgnoreNulls | exp.RespectNulls):
-            ignore = isinstance(arguments[0], exp.IgnoreNulls)
+            ignore, respect = _nulls(arguments[0])
             arguments[0] = arguments[0].this
         if isinstance(arguments[0], exp.Distinct):
             distinct = True
             arguments[:1] = arguments[0].expressions
-    return Written(node, whole, tuple(arguments), distinct, condition, order, within, ignore)
+    return Written(
+        node, whole, tuple(arguments), distinct, condition, order, within, ignore, respect
+    )
+
+
+def _nulls(node: exp.Expr) -> tuple[bool, bool]:
+    """Tell whether NULLs are ignored, and whether they are respected."""
+    return isinstance(node, exp.IgnoreNulls), isinstance(node, exp.RespectNulls)
 
 
 class AggregateNames:

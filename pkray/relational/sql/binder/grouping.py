@@ -215,6 +215,7 @@ class Grouping:
         return name
 
     def _of_udf(self, call: Written, udf: Any, condition: str | None) -> ir.AggregateCall:
+        call.check("udf")
         arguments = udf.typed(self._arguments(call))
         return ir.AggregateCall(
             "udf",
@@ -232,6 +233,7 @@ class Grouping:
             arguments = (*arguments, ir.Literal(BOOLEAN.with_nullable(False), True))
         within = tuple(self._argument(each.this) for each in call.within)
         resolved = self._resolved(call, arguments, within)
+        call.check(resolved.function)
         counted = resolved.arguments
         if resolved.function == "count" and not call.distinct:
             counted = tuple(each for each in counted if each.type.nullable)

@@ -166,6 +166,7 @@ class OverBinder:
             )
         arguments = self._arguments(call)
         resolved, udf = self._resolved(call, arguments)
+        call.check(resolved.function)
         values = self._filtered(call, resolved)
         if resolved.function == "count" and call.filter is None:
             values = tuple(each for each in values if each.type.nullable)

@@ -125,6 +125,21 @@ REFUSED = [
     ("SELECT k FROM b WHERE", 1, None, "something is missing near"),
     ("SELECT k, COUNT(*) FROM a", 1, 8, "column k is neither in GROUP BY"),
     ("WITH t AS (SELECT 1), t AS (SELECT 2) SELECT * FROM t", 1, None, "defines t twice"),
+    ("SELECT sum(x) WITHIN GROUP (ORDER BY k) FROM a", 1, 8, "sum takes no WITHIN GROUP (ORDER BY"),
+    ("SELECT count(*) WITHIN GROUP (ORDER BY k) FROM a", 1, 8, "count takes no WITHIN GROUP"),
+    ("SELECT max_by(x, k) WITHIN GROUP (ORDER BY k) FROM a", 1, 8, "max_by takes no WITHIN GROUP"),
+    ("SELECT median(x) WITHIN GROUP (ORDER BY k) FROM a", 1, 8, "median takes no WITHIN GROUP"),
+    ("SELECT mode(x) WITHIN GROUP (ORDER BY k) FROM a", 1, 8, "mode takes no WITHIN GROUP"),
+    ("SELECT sum(x ORDER BY k) FROM a", 1, 8, "sum takes no ORDER BY: leave it out"),
+    (
+        "SELECT percentile_cont(DISTINCT 0.5) WITHIN GROUP (ORDER BY k) FROM a",
+        1, 8, "percentile_cont takes no DISTINCT",
+    ),
+    ("SELECT sum(x) IGNORE NULLS FROM a", 1, 8, "sum takes no IGNORE NULLS"),
+    ("SELECT max(x) RESPECT NULLS FROM a", 1, 8, "max takes no RESPECT NULLS"),
+    ("SELECT collect_list(x) RESPECT NULLS FROM a", 1, 8, "collect_list takes no RESPECT NULLS"),
+    ("SELECT sum(x) IGNORE NULLS OVER (ORDER BY k) FROM a", 1, 8, "sum takes no IGNORE NULLS"),
+    ("SELECT rank() RESPECT NULLS OVER (ORDER BY k) FROM a", 1, 8, "rank takes no RESPECT NULLS"),
 ]  # fmt: skip
 
 
