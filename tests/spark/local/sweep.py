@@ -76,6 +76,10 @@ class Differences:
         """Whether a difference of a call is known."""
         return any(kind == each[0] and re.search(each[1], call) for each in self.lines)
 
+    def answered(self, calls: Sequence[str]) -> list[str]:
+        """Leave out calls at which Spark fails: each would be looked for by halves."""
+        return [call for call in calls if not self.explain("unanswered", call)]
+
 
 def calls(file: Path, *, swept: bool = True) -> dict[str, list[str]]:
     """Read lines such as ``lpad: lpad(s?, n?, s); lpad(s, n)``.
