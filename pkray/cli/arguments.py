@@ -13,6 +13,7 @@ from pkray.cli import completion
 from pkray.cli.json_rows import once
 from pkray.errors import InputError
 from pkray.scan.literals import fit, literal, mismatch
+from pkray.scan.moment import Moment
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import BINARIES, DataField
 
@@ -82,10 +83,9 @@ Timestamp = Annotated[
 ]
 
 
-def selector(snapshot: int | None, tag: str | None, timestamp: str | None) -> dict[str, Any]:
-    """Name what --snapshot, --tag and --timestamp say as ``Table.at`` takes it."""
-    given = {"snapshot_id": snapshot, "tag": tag, "timestamp": time(timestamp)}
-    return {name: value for name, value in given.items() if value is not None}
+def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> Moment:
+    """Make one of what --snapshot, --tag and --timestamp say."""
+    return Moment.from_arguments(snapshot, tag, time(timestamp))
 
 
 def time(text: str | None) -> int | str | None:

@@ -16,6 +16,7 @@ from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.scans import scan_of
 from pkray.relational.session import Environment, QuerySession
 from pkray.relational.sources import Source
+from pkray.scan.moment import Moment
 from pkray.storage.opening import open_store
 
 PLAN_PATHS = "sql.plan-paths"
@@ -38,16 +39,14 @@ def roots_of(
     dialect = document.get("dialect") if isinstance(document, dict) else None
     names = session.environment(Dialect.FLINK if dialect == "flink" else Dialect.SPARK)
 
-    def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source:
+    def find(name: str, options: Mapping[str, str], at: Moment) -> Source:
         other = (others or {}).get(name)
         return _source(names, name, options, at) if other is None else other
 
     return from_json(document, PlanNames(find, names.udf, is_known))
 
 
-def _source(
-    names: Environment, name: str, options: Mapping[str, str], at: Mapping[str, Any]
-) -> Source:
+def _source(names: Environment, name: str, options: Mapping[str, str], at: Moment) -> Source:
     node = names.relation(tuple(name.split(".")), options, at)
     scan = scan_of(node)
     if scan is None or (scan is not node and scan.source.name != _full_name(names, name)):

@@ -16,6 +16,7 @@ from pkray.relational.optimizer import optimize
 from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.sources.table import TableSource
+from pkray.scan.moment import LATEST, Moment
 
 _TRIES = 10
 """Looks at the newest snapshots of all tables, until none has moved between two."""
@@ -60,7 +61,7 @@ def pinned(
     moments = _moments(tables, snapshot, tag, timestamp)
     if not moments:
         return pinned_together([plan])[0]
-    found = {table: table.pinned(**moments.get(table.name, {})) for table in tables}
+    found = {table: table.pinned(moments.get(table.name, LATEST)) for table in tables}
     return _at(plan, found, _now())
 
 
@@ -97,7 +98,7 @@ def _moments(
     snapshot: int | Mapping[str, int] | None,
     tag: str | None,
     timestamp: Any,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Moment]:
     given = {"snapshot": snapshot, "tag": tag, "timestamp": timestamp}
     said = [name for name, value in given.items() if value is not None]
     if len(said) > 1:
@@ -114,16 +115,15 @@ def _moments(
                 f"snapshot names {unknown[0]!r}: the query reads {', '.join(names)}",
                 arguments=("snapshot",),
             )
-        return {name: {"snapshot_id": number} for name, number in snapshot.items()}
+        return {name: Moment.from_arguments(number) for name, number in snapshot.items()}
     if snapshot is not None:
         if len(names) > 1:
             raise QueryError(
                 f"snapshot {snapshot} may be of {' or '.join(names)}: give ids by table, such as "
                 f"{{{names[0]!r}: {snapshot}}}"
             )
-        return {names[0]: {"snapshot_id": snapshot}}
-    moment = {"tag": tag} if tag is not None else {"timestamp": timestamp}
-    return dict.fromkeys(names, moment)
+        return {names[0]: Moment.from_arguments(snapshot)}
+    return dict.fromkeys(names, Moment.from_arguments(None, tag, timestamp))
 
 
 def _tables(plan: nodes.Node) -> Iterator[TableSource]:

@@ -22,6 +22,7 @@ from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.names import EMISSION
 from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
+from pkray.scan.moment import LATEST, Moment
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 from pkray.table.views import StoredView
@@ -72,9 +73,7 @@ class Environment:
     time_zone: str = "UTC"
     emission: Mapping[str, str] = field(default_factory=dict)
 
-    def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    def relation(self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment) -> Node:
         """Find a table or a view."""
         node = self.bound.get(parts)
         if node is None and parts[0] == PLANS and parts[-1].isdigit():
@@ -82,7 +81,7 @@ class Environment:
         if node is not None:
             return _with_options(node, options, at)
         if self.session is not None:
-            asked = (parts, tuple(sorted(options.items())), tuple(sorted(at.items())))
+            asked = (parts, tuple(sorted(options.items())), at)
             if asked not in self.found:
                 self.found[asked] = self.session.relation(parts, options, at, self)
             return self.found[asked]
@@ -138,7 +137,7 @@ class Environment:
 
     def _known(self, parts: tuple[str, ...]) -> Node | None:
         try:
-            return self.relation(parts, {}, {})
+            return self.relation(parts, {}, LATEST)
         except (errors.QueryError, errors.TableError):
             return None
 
@@ -185,11 +184,7 @@ class QuerySession:
         )
 
     def relation(
-        self,
-        parts: tuple[str, ...],
-        options: Mapping[str, str],
-        at: Mapping[str, Any],
-        asking: Environment,
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment, asking: Environment
     ) -> Node:
         """Find a table or a view; as of ``Names.relation``."""
         if len(parts) > 2:
@@ -209,7 +204,11 @@ class QuerySession:
                 raise self._missing(parts, name) from None
             return _with_options(self._view(name, view, asking), options, at)
         if isinstance(table, SystemTable):
-            return Scan(SystemSource(table, {**at, **_no_options(name, options)}))
+            if options:
+                raise errors.UnsupportedError(
+                    f"{name} is a system table: it takes no OPTIONS", table=name
+                )
+            return Scan(SystemSource(table, at))
         return table_scan(table, options, at)
 
     def full_name(self, parts: tuple[str, ...], database: str | None = None) -> str:
@@ -236,9 +235,7 @@ class QuerySession:
         return errors.QueryError(f"no table or view is called {said}{hint}", table=name)
 
 
-def table_scan(
-    table: Table, options: Mapping[str, str] | None = None, at: Mapping[str, Any] | None = None
-) -> Node:
+def table_scan(table: Table, options: Mapping[str, str] | None = None, at: Moment = LATEST) -> Node:
     """Read a table: what it stores, and above that what it computes, with its watermark.
 
     Args:
@@ -257,24 +254,18 @@ def table_scan(
     return WatermarkAssign(node, mark.column, mark.expression)
 
 
-def _with_options(node: Node, options: Mapping[str, str], at: Mapping[str, Any]) -> Node:
+def _with_options(node: Node, options: Mapping[str, str], at: Moment) -> Node:
     """Read a bound relation with options, or at a moment, which tables alone have."""
-    if not options and not at:
+    if not options and at.is_latest:
         return node
     scan = scan_of(node)
     if scan is not None and isinstance(scan.source, TableSource):
         given = {**scan.source.options, **options}
-        return table_scan(scan.source.original, given, at or scan.source.at)
+        return table_scan(scan.source.original, given, scan.source.at if at.is_latest else at)
     raise errors.UnsupportedError(
         "OPTIONS and AS OF go with the name of a table: this is a view, or no table; write them "
         "in its query"
     )
-
-
-def _no_options(name: str, options: Mapping[str, str]) -> dict[str, Any]:
-    if options:
-        raise errors.UnsupportedError(f"{name} is a system table: it takes no OPTIONS", table=name)
-    return {}
 
 
 def _tables(tree: exp.Query) -> set[tuple[str, ...]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from pkray.arguments.whole_number import check_snapshot
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
@@ -38,7 +39,7 @@ class Moment:
     compacted: bool = False
 
     def __post_init__(self) -> None:
-        said = self._said()
+        said = [f"{name}={value!r}" for name, value in self.named.items()]
         if len(said) > 1:
             raise OptionError(
                 f"{' and '.join(said)} name a snapshot each: give one of them",
@@ -49,15 +50,13 @@ class Moment:
     @property
     def is_latest(self) -> bool:
         """Whether nothing is asked for but the newest snapshot."""
-        return self == _LATEST
+        return self == LATEST
 
-    def _said(self) -> list[str]:
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return [
-            f"{name}={value!r}"
-            for name, value in values.items()
-            if value is not None and value is not False
-        ]
+    @property
+    def named(self) -> dict[str, Any]:
+        """Name the snapshot as ``Table.at`` takes it and plans have it; empty: the newest."""
+        given = vars(self).items()
+        return {name: value for name, value in given if value is not None and value is not False}
 
     @classmethod
     def from_arguments(
@@ -73,7 +72,7 @@ class Moment:
             OptionError: arguments that contradict each other, no id or no time.
         """
         if snapshot_id is None and tag is None and timestamp is None and watermark is None:
-            return _LATEST
+            return LATEST
         check_snapshot("snapshot_id", snapshot_id)
         millis = None if timestamp is None else epoch_millis(timestamp)
         return cls(snapshot_id, tag, millis, watermark)
@@ -88,7 +87,7 @@ class Moment:
         return _of_options(options) if self.is_latest else self
 
 
-_LATEST = Moment()
+LATEST = Moment()
 
 
 class SnapshotFinder:

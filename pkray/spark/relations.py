@@ -146,7 +146,7 @@ def _rows(session: SparkSession, scan: Scan, told: _Told) -> DataFrame:
         return _rows_of_table(session, source, names, scan.condition, told)
     if isinstance(source, SystemSource):
         names = list(columns or source.fields.names[:1])
-        return read(session, source.table, columns=names, **source.at)
+        return read(session, source.table, columns=names, **source.at.named)
     batches = list(source.batches(columns, scan.condition))
     schema = pa.schema([scan.fields.arrow.field(name) for name in columns])
     rows = pa.Table.from_batches(batches, schema)
@@ -171,7 +171,7 @@ def _rows_of_table(
         table = source.table
         changed = BetweenRequest(table.location, table.schema, tuple(names), predicate)
         return read_request(session, changed)
-    view = source.view or source.table.at(**source.at)
+    view = source.view or source.table.at(**source.at.named)
     splits = view.plan(names, predicate)
     needed = [name for name in source.schema.names if name in {*names, *told.columns}]
     location = source.table.location

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import pyarrow as pa
 import typer
@@ -15,6 +15,7 @@ from pkray.cli.arguments import Columns, Json, SnapshotId, TableName, TagName, T
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.scan.moment import Moment
 from pkray.scan.split import arrow_schema
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
@@ -124,12 +125,12 @@ def scan(
 ) -> None:
     """Print the committed rows, of a system table such as 'shop.orders$files' too."""
     source = catalog.load_table(table)
-    selector = arguments.selector(snapshot, tag, timestamp)
+    moment = arguments.moment(snapshot, tag, timestamp)
     if explain:
-        report = source.at(**selector).explain(arguments.names(columns), where)
+        report = source.at(**moment.named).explain(arguments.names(columns), where)
         output.text(str(report), report.to_dict(), as_json)
         return
-    rows, schema = _rows(source, arguments.names(columns), where, selector)
+    rows, schema = _rows(source, arguments.names(columns), where, moment)
     output.rows(_first(rows, limit), schema, as_json)
 
 
@@ -156,28 +157,25 @@ def lookup(
 ) -> None:
     """Print the rows of some keys; keys that are not there are left out."""
     source = catalog.load_table(table)
-    selector = arguments.selector(snapshot, tag, timestamp)
-    schema = source.at(**selector).schema if selector else source.schema
+    moment = arguments.moment(snapshot, tag, timestamp)
+    schema = source.schema if moment.is_latest else source.at(**moment.named).schema
     look = source.lookup_prefix if prefix else source.lookup
     found = look(
         arguments.keys(key, schema, as_first=prefix),
         columns=arguments.names(columns),
-        visibility=visibility or ("committed" if selector else "latest"),  # type: ignore[arg-type] # checked there
-        **selector,
+        visibility=visibility or ("latest" if moment.is_latest else "committed"),  # type: ignore[arg-type] # checked there
+        **moment.named,
     )
     output.table(found, as_json)
 
 
 def _rows(
-    source: Table | SystemTable,
-    columns: list[str] | None,
-    where: str | None,
-    selector: dict[str, Any],
+    source: Table | SystemTable, columns: list[str] | None, where: str | None, moment: Moment
 ) -> tuple[Iterator[pa.RecordBatch], pa.Schema]:
     if isinstance(source, SystemTable):
-        rows = source.to_batches(columns, where, **selector)
+        rows = source.to_batches(columns, where, **moment.named)
         return rows, rows.schema
-    view = source.at(**selector)
+    view = source.at(**moment.named)
     return view.to_batches(columns, where), arrow_schema(view.schema, columns)
 
 

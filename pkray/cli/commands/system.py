@@ -63,8 +63,8 @@ def system(
     as_json: Json = False,
 ) -> None:
     """Print what a table holds of itself: its snapshots, files, options and more."""
-    selector = arguments.selector(snapshot, tag, timestamp)
-    found = catalog.load_table(table).system(name, **selector)
+    moment = arguments.moment(snapshot, tag, timestamp)
+    found = catalog.load_table(table).system(name, **moment.named)
     shown = {column: column for column in _SHOWN.get(name, found.schema.names)}
     output.table(found, as_json, shown)
 

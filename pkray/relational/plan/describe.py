@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.node import Node
-from pkray.relational.plan.source import Source
 from pkray.relational.plan.text import to_text
-from pkray.scan.moment import epoch_millis
 
 
 def description(node: Node) -> str:
     """Write what a node does: ``Filter(where=[a > 1])``."""
     parts = ", ".join(f"{name}=[{value}]" for name, value in node.described() if value)
     return f"{type(node).__name__}({parts})"
-
-
-def moment_of(source: Source) -> dict[str, Any]:
-    """Give the moment of a table that a query names, as ``Table.at`` takes it."""
-    at: Mapping[str, Any] = getattr(source, "at", {})
-    return {key: epoch_millis(value) if key == "timestamp" else value for key, value in at.items()}
 
 
 def span_text(micros: int) -> str:

@@ -26,6 +26,7 @@ from pkray.relational.plan.json_writer import derived_entries, digest_of, modes_
 from pkray.relational.plan.nodes import Node, Pairing, Scan, Sink
 from pkray.relational.plan.source import Source
 from pkray.relational.plan.text import FindUdf, KnowsFunction, from_text
+from pkray.scan.moment import Moment
 from pkray.schema.types import DataType
 
 MOST_NODES = 10_000
@@ -47,12 +48,12 @@ class PlanNames:
 
     Attributes:
         source: a table by its name, the options it is read with and the moment that the query
-            names, as ``Table.at`` takes it; raises PkrayError.
+            names; raises PkrayError.
         udf: a user's function by its name; None where there is none.
         function: whether there is a function of a canonical name.
     """
 
-    source: Callable[[str, Mapping[str, str], Mapping[str, Any]], Source]
+    source: Callable[[str, Mapping[str, str], Moment], Source]
     udf: FindUdf
     function: KnowsFunction
 
@@ -286,7 +287,7 @@ class _Reader:
             self.fault(f"{pointer}/table", f"{table!r} is no table's name")
             return None
         try:
-            source = self.names.source(table, options, at)
+            source = self.names.source(table, options, Moment.from_arguments(**at))
         except PkrayError as error:
             self.fault(f"{pointer}/table", str(error))
             return None

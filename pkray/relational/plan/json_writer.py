@@ -13,7 +13,7 @@ from typing import Any
 from pkray.errors import PlanError
 from pkray.relational.plan import json_names
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
-from pkray.relational.plan.describe import description, moment_of, row_type
+from pkray.relational.plan.describe import description, row_type
 from pkray.relational.plan.expressions import TRUE, Expression, NamedFunction
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
@@ -140,7 +140,7 @@ def _scan_json(node: Scan) -> dict[str, Any]:
         "columns": _to_value(node.columns),
         "condition": _entry("condition", node.condition),
         "options": dict(node.options),
-        **({"at": at} if (at := moment_of(node.source)) else {}),
+        **({"at": at} if (at := node.source.at.named) else {}),
     }
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
+from pkray.scan.moment import LATEST, Moment
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Source(Protocol):
         primary_key: which columns tell rows apart; empty where nothing does.
         mode: which changes it gives: ``insert``, ``upsert`` (no before-images) or ``all``.
         watermark: None where none is declared.
+        at: the moment of a table that the query names.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Source(Protocol):
     primary_key: tuple[str, ...]
     mode: str
     watermark: Watermark | None
+    at: Moment = LATEST
 
     @property
     def read_names(self) -> tuple[str, ...]:

@@ -19,12 +19,12 @@ from pkray.relational.sql.binder.scope import Numbers, Rows, Scope, Visible
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.parser import parse_expression
 from pkray.relational.sql.places import position
+from pkray.scan.moment import Moment
 from pkray.schema.computed_columns import FLINK, SPARK, Column, ComputedColumn
 from pkray.schema.types import DataType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
 
 PREFIXES = {Dialect.FLINK: FLINK, Dialect.SPARK: SPARK}
 DIALECTS = {prefix: dialect for dialect, prefix in PREFIXES.items()}
@@ -36,9 +36,7 @@ class _Names:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
 
-    def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    def relation(self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment) -> Node:
         raise QueryError(f"no table can stand here: {'.'.join(parts)}")
 
     def udf(self, name: str) -> None:

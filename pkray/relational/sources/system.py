@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import pyarrow as pa
 
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.source import Source, Watermark
 from pkray.relational.sources.rows import conformed, fields_of
+from pkray.scan.moment import LATEST, Moment
 from pkray.table.system_table import SystemTable
 
 
@@ -20,9 +20,9 @@ class SystemSource(Source):
         at: a moment, as ``Table.system`` takes it.
     """
 
-    def __init__(self, table: SystemTable, at: dict[str, Any] | None = None) -> None:
+    def __init__(self, table: SystemTable, at: Moment = LATEST) -> None:
         self.table = table
-        self.at = dict(at or {})
+        self.at = at
         self._found = table.arrow_schema
         self.fields = fields_of(self._found)
         self.name = table.name
@@ -45,9 +45,9 @@ class SystemSource(Source):
         """Read rows; a condition leaves none out."""
         read = list(columns) or [self.fields.names[0]]  # without columns, rows would be lost
         wanted = self.fields.only(read)
-        for batch in self.table.to_batches(read, **self.at):
+        for batch in self.table.to_batches(read, **self.at.named):
             rows = conformed(pa.Table.from_batches([batch]), wanted)
             yield from rows.select(list(columns)).to_batches()
 
     def _identity(self) -> tuple[object, ...]:
-        return (self.table.table.location.url, self.name, *sorted(self.at.items()))
+        return (self.table.table.location.url, self.name, self.at)

@@ -6,7 +6,6 @@ import dataclasses
 import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +20,7 @@ from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
 from pkray.relational.sources.pushdown import pushed
 from pkray.scan.conditions import Statistics
-from pkray.scan.moment import names_changes
+from pkray.scan.moment import LATEST, Moment, names_changes
 from pkray.scan.view import SnapshotView
 from pkray.schema.computed_columns import Column, all_columns
 from pkray.table.table import Table
@@ -42,8 +41,7 @@ class TableSource(Source):
 
     Args:
         table: a table or a branch.
-        at: the moment that the query names, as ``Table.at`` takes it; by default the newest
-            snapshot when the query runs.
+        at: the moment that the query names; by default the newest snapshot when it runs.
         options: the table's own options for this read, from a hint.
         watermark: what the table's options declare.
         view: the snapshot that a run has pinned.
@@ -58,7 +56,7 @@ class TableSource(Source):
     def __init__(
         self,
         table: Table,
-        at: Mapping[str, Any] | None = None,
+        at: Moment = LATEST,
         options: Mapping[str, str] | None = None,
         watermark: Watermark | None = None,
         view: SnapshotView | None = None,
@@ -67,10 +65,10 @@ class TableSource(Source):
         self.options = read_options(options or {})
         self.table = _with_options(table, self.options)
         self.name = table.name
-        self.at = dict(at or {})
+        self.at = at
         self.watermark = watermark
         self.view = view
-        self.schema = self.table.at(**self.at).schema if self.at else self.table.schema
+        self.schema = self.table.schema if at.is_latest else self.table.at(**at.named).schema
         time = watermark and watermark.column
         self.fields = Fields(
             tuple(Field(each.name, each.type, each.name == time) for each in self.schema.fields)
@@ -78,7 +76,7 @@ class TableSource(Source):
         self.primary_key = self.schema.primary_keys
         self.changelog = _mode(self.schema.core, follows_overwrites=self.follows_overwrites)
         late = self.begins_late and self.changelog == "all"
-        self.mode = "insert" if self.at else "upsert" if late else self.changelog
+        self.mode = "insert" if not at.is_latest else "upsert" if late else self.changelog
 
     def __repr__(self) -> str:
         return f"TableSource({self.name!r})"
@@ -112,7 +110,7 @@ class TableSource(Source):
     @property
     def reads_changes(self) -> bool:
         """Whether options ask for what changed between two snapshots."""
-        return not self.at and names_changes(self.table.schema.core)
+        return self.at.is_latest and names_changes(self.table.schema.core)
 
     @property
     def begins_late(self) -> bool:
@@ -129,7 +127,7 @@ class TableSource(Source):
             options.scan_timestamp,
         )
         is_named = options.scan_mode == "default" and any(each is not None for each in named)
-        return not self.at and (options.scan_mode in _LATE or is_named)
+        return self.at.is_latest and (options.scan_mode in _LATE or is_named)
 
     @property
     def follows_overwrites(self) -> bool:
@@ -142,12 +140,12 @@ class TableSource(Source):
         """Whether the table had no snapshot when a run pinned it."""
         return self.view is not None and self.view.snapshot is None
 
-    def pinned(self, **at: Any) -> TableSource:
-        """Give the table at one snapshot: that of `at`, or of the query, or the newest one."""
+    def pinned(self, at: Moment = LATEST) -> TableSource:
+        """Give the table at one snapshot: that of the query, or of `at`."""
         if self.view is not None or self.reads_changes:
             return self
-        view = self.table.at(**(self.at or at))
-        if not self.at and view.schema.id < self.schema.id:
+        view = self.table.at(**(at if self.at.is_latest else self.at).named)
+        if self.at.is_latest and view.schema.id < self.schema.id:
             view = view.under(self.schema)
         return TableSource(self.original, self.at, self.options, self.watermark, view)
 
@@ -156,7 +154,7 @@ class TableSource(Source):
 
         Only where its changes are complete: nothing else says what an update has taken away.
         """
-        if self.at or self.reads_changes or self.begins_late or self.mode == "upsert":
+        if not self.at.is_latest or self.reads_changes or self.mode == "upsert" or self.begins_late:
             return False
         asked, partition = set(columns), set(self.schema.partition_keys)
         trimmed = self.schema.trimmed_primary_keys
@@ -195,7 +193,7 @@ class TableSource(Source):
 
     @property
     def _now(self) -> SnapshotView:
-        return self.view or self.table.at(**self.at)
+        return self.view or self.table.at(**self.at.named)
 
     @cached_property
     def _statistics(self) -> Statistics:
@@ -204,9 +202,8 @@ class TableSource(Source):
 
     def _identity(self) -> tuple[object, ...]:
         pinned = self.view and self.view.snapshot and self.view.snapshot.id
-        at, options = sorted(self.at.items()), sorted(self.options.items())
-        url = self.table.location.url
-        return url, self.name, self.schema.id, tuple(at), tuple(options), pinned
+        options, url = tuple(sorted(self.options.items())), self.table.location.url
+        return url, self.name, self.schema.id, self.at, options, pinned
 
 
 def read_options(given: Mapping[str, str]) -> dict[str, str]:

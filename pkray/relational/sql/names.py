@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from pkray.options.values import duration_millis
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node
+from pkray.scan.moment import Moment
 
 EMISSION = "table.exec.emit."
 """Begins the options of when windows give results."""
@@ -20,16 +21,13 @@ class Names(Protocol):
     def dialect(self) -> Dialect:
         """By whose rules queries are typed."""
 
-    def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    def relation(self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment) -> Node:
         """Find a table or a view.
 
         Args:
             parts: ``("t",)`` or ``("db", "t")``; as written, without quotes.
             options: of an OPTIONS hint.
-            at: of VERSION / TIMESTAMP AS OF: ``{"snapshot_id": 3}``, ``{"tag": "x"}`` or
-                ``{"timestamp": …}``; empty: now.
+            at: of VERSION / TIMESTAMP AS OF.
 
         Raises:
             QueryError: nothing is called so; the nearest names are said.

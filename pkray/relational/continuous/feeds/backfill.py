@@ -31,6 +31,7 @@ from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.running import timed
 from pkray.relational.sources.table import TableSource
+from pkray.scan.moment import Moment
 from pkray.schema.types import TIMESTAMPS, DataType
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
@@ -238,7 +239,7 @@ def _is_kept(kind: DataType) -> bool:
 def _pinned(top: nodes.Node, snapshot: int) -> nodes.Node:
     def pin(node: nodes.Node) -> nodes.Node:
         if isinstance(node, nodes.Scan) and isinstance(node.source, TableSource):
-            return replace(node, source=node.source.pinned(snapshot_id=snapshot))
+            return replace(node, source=node.source.pinned(Moment(snapshot)))
         return node
 
     return top.transform(pin)

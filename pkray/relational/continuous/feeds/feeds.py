@@ -207,7 +207,7 @@ class PinnedFeed(FixedFeed):
         self._at = source.at
 
     def hold(self, reader: str, position: int) -> None:
-        snapshot = self._table.at(**self._at).snapshot
+        snapshot = self._table.at(**self._at.named).snapshot
         if snapshot is None:
             return
         try:
@@ -215,7 +215,7 @@ class PinnedFeed(FixedFeed):
             is_taken = snapshot.id < _stays_from(self._table)
         except errors.SnapshotNotFoundError:
             is_taken = True
-        if is_taken and "tag" not in self._at:
+        if is_taken and self._at.tag is None:
             raise errors.SnapshotNotFoundError(
                 f"snapshot {snapshot.id} of {self.name} expired before query reader {reader} could "
                 "hold it: name another one",
@@ -224,7 +224,7 @@ class PinnedFeed(FixedFeed):
             )
 
     def let_go(self, reader: str) -> None:
-        snapshot = self._table.at(**self._at).snapshot
+        snapshot = self._table.at(**self._at.named).snapshot
         if snapshot is not None:
             self._table.consumers.delete(f"{reader}-at-{snapshot.id}")
 
@@ -572,7 +572,7 @@ def feed_of(scan: Scan | Values) -> Feed:
                 table=scan.source.name,
             )
         case TableSource():
-            return PinnedFeed(scan.source) if scan.source.at else TableFeed(scan.source)
+            return TableFeed(scan.source) if scan.source.at.is_latest else PinnedFeed(scan.source)
         case StreamedSource():
             return StreamFeed(scan.source)
     return FixedFeed(scan.source.name)

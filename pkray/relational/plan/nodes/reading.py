@@ -48,7 +48,7 @@ class Scan(Node):
             ("fields", describe.names(self.fields.names)),
             ("where", describe.condition(self.condition)),
             ("options", ", ".join(f"{key}={value}" for key, value in self.options)),
-            ("asOf", ", ".join(map(str, describe.moment_of(self.source).values()))),
+            ("asOf", ", ".join(map(str, self.source.at.named.values()))),
         ]
 
     def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:

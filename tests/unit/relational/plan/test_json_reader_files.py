@@ -20,6 +20,7 @@ from pkray.relational.plan.plan_diff import diff_of
 from pkray.relational.sources import Source
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
+from pkray.scan.moment import Moment
 from tests.unit.relational.plan.sample_plans import scan
 
 SOURCES: dict[str, Source] = {
@@ -72,16 +73,14 @@ class Names:
 
     dialect = Dialect.SPARK
 
-    def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    def relation(self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment) -> Node:
         return Scan(SOURCES[parts[-1]], options=tuple(sorted(options.items())))
 
     def udf(self, name: str) -> None:
         return None
 
 
-def find(name: str, options: Mapping[str, str], at: Mapping[str, Any]) -> Source:
+def find(name: str, options: Mapping[str, str], at: Moment) -> Source:
     known = {source.name: source for source in SOURCES.values()}
     if name not in known:
         raise TableNotFoundError(f"there is no table {name}")

@@ -15,6 +15,7 @@ from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.binder.scope import OuterRef
 from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
+from pkray.scan.moment import Moment
 from pkray.schema.types import DataType
 from tests.unit.relational.plan.sample_plans import SampleSource
 
@@ -35,7 +36,7 @@ class Schemas:
     udfs: Mapping[str, Any] = field(default_factory=dict)
 
     def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
+        self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment
     ) -> nodes.Node:
         name = parts[-1]
         known = {
@@ -44,7 +45,7 @@ class Schemas:
         found = known.get(name.lower() if self.dialect is Dialect.SPARK else name)
         if found is None:
             raise QueryError(f"no table is called {name}{nearest(name, self.tables)}")
-        said = {**options, **{name: str(value) for name, value in at.items()}}
+        said = {**options, **{name: str(value) for name, value in at.named.items()}}
         return nodes.Scan(self.tables[found], options=tuple(sorted(said.items())))
 
     def udf(self, name: str) -> Any | None:

@@ -20,6 +20,7 @@ from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.relational.sql.binder.binder import Binder
 from pkray.relational.sql.parser import parse_query
+from pkray.scan.moment import Moment
 from tests.unit.relational.sql.plans import check
 
 TABLES = {
@@ -51,9 +52,7 @@ class Tables:
 
     dialect = Dialect.SPARK
 
-    def relation(
-        self, parts: tuple[str, ...], options: Mapping[str, str], at: Mapping[str, Any]
-    ) -> Node:
+    def relation(self, parts: tuple[str, ...], options: Mapping[str, str], at: Moment) -> Node:
         return Scan(ArrowSource(parts[-1], TABLES[parts[-1]]))
 
     def udf(self, name: str) -> Any | None:

@@ -37,6 +37,7 @@ from pkray.relational.sources.changelog import ROW_KIND, ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
 from pkray.relational.spark_engine import spark_engine
+from pkray.scan.moment import Moment
 from pkray.schema.row_kind import SHORT
 from pkray.shown import html_values
 from pkray.table.table import Table
@@ -278,7 +279,7 @@ def pinned_to(
             case TableSource() if after > NOTHING:
                 return replace(node, source=_changed_rows(node.source, (after, at or after)))
             case TableSource() if (at or 0) > 0:
-                return replace(node, source=node.source.pinned(snapshot_id=at))
+                return replace(node, source=node.source.pinned(Moment(at)))
             case ChangelogSource() | StreamedSource() if at is not None:
                 return replace(node, source=node.source.up_to(at))
             case TableSource() if at is not None:  # before its first snapshot

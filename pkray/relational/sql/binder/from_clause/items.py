@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, datetime
-from typing import Any
 
 from sqlglot import exp
 
@@ -25,6 +24,7 @@ from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
 from pkray.relational.sql.names import zone_of
 from pkray.relational.sql.places import position
+from pkray.scan.moment import LATEST, Moment
 
 
 def bind_item(clause: FromBase, tree: exp.Expr) -> Item:
@@ -79,7 +79,7 @@ def _table(clause: FromBase, table: exp.Table) -> Item:
     at = _at(clause, table)
     found = clause.queries.tables.get(clause.scope.key(parts[0])) if len(parts) == 1 else None
     if found is not None:
-        if options or at:
+        if options or not at.is_latest:
             raise QueryError(
                 f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", **position(table)
             )
@@ -110,10 +110,10 @@ def _options(clause: FromBase, table: exp.Table) -> dict[str, str]:
     return options
 
 
-def _at(clause: FromBase, table: exp.Table) -> dict[str, Any]:
+def _at(clause: FromBase, table: exp.Table) -> Moment:
     version = table.args.get("version")
     if version is None:
-        return {}
+        return LATEST
     if version.args.get("kind") != "AS OF":
         raise UnsupportedError(
             f"{version.args.get('kind')} is not offered: write AS OF", **position(table)
@@ -130,14 +130,16 @@ def _at(clause: FromBase, table: exp.Table) -> dict[str, Any]:
             raise QueryError(f"TIMESTAMP AS OF takes a time, not {value.type}", **position(table))
         time = value.value
         if isinstance(time, date) and not isinstance(time, datetime):
-            return {"timestamp": time.isoformat()}
-        return {"timestamp": time}
+            time = time.isoformat()
+        return Moment.from_arguments(timestamp=time)
     if not isinstance(value.value, int | str) or isinstance(value.value, bool):
         raise QueryError(
             f"VERSION AS OF takes a snapshot's number or a tag's name, not {value.type}",
             **position(table),
         )
-    return {"snapshot_id" if isinstance(value.value, int) else "tag": value.value}
+    if isinstance(value.value, int):
+        return Moment.from_arguments(value.value)
+    return Moment.from_arguments(tag=value.value)
 
 
 def _query(clause: FromBase, tree: exp.Subquery) -> Item:
