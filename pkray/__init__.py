@@ -9,12 +9,14 @@
         writer.commit()
     table.lookup([{"id": 1}])
 
-`pkray.spark` holds what needs Spark; it and everything else load when they are first used.
+`pkray.spark` holds what needs Spark, `pkray.ray_data` what needs Ray Data; these and everything
+else load when they are first used.
 
 The packages, from the top down; each imports those below it and never one above::
 
     cli                    the command line
     spark                  ingest from Spark, data sources, sessions
+    ray_data               tables as Ray Datasets, and a sink for Datasets
     api                    what a user holds: catalog, tables, relations, queries
     backup                 copies of a warehouse: made, proved, restored
     relational             queries over tables: expressions, SQL, plans, the local engine
@@ -89,6 +91,7 @@ from pkray.extras import is_installed
 from pkray.version import __version__
 
 if TYPE_CHECKING:
+    from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
     from pkray.api.catalog import Catalog, connect
@@ -164,7 +167,7 @@ _MODULE_OF = {
     "TableWriter": "pkray.service.client.writer",
     "connect": "pkray.api.catalog",
 }
-_MODULES = ("relational", "spark")
+_MODULES = ("ray_data", "relational", "spark")
 
 
 def __getattr__(name: str) -> Any:
@@ -178,7 +181,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    optional = ("spark",) if is_installed("pyspark") else ()
+    needs = {"ray_data": "ray", "spark": "pyspark"}
+    optional = [name for name, package in needs.items() if is_installed(package)]
     return sorted(
         {*__all__, "relational", *optional, *(name for name in globals() if name.startswith("__"))}
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,6 +57,11 @@ class Split:
     def row_count(self) -> int:
         """Count the rows in the files; merging leaves at most so many."""
         return sum(file.row_count for file in self.files)
+
+    def by_files(self) -> list[Split]:
+        """Split it into its files, where none of them needs another one for its rows."""
+        alone = self.schema.core.deletion_vectors_enabled or len(Levels(self.files).runs()) == 1
+        return [replace(self, files=(file,)) for file in self.files] if alone else [self]
 
     def read(
         self, store: ObjectStore | None = None, counters: ReadCounters | None = None

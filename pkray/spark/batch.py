@@ -17,6 +17,7 @@ from pkray.errors import InputError, OptionError, PkrayError, ServiceError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from pkray.rows.input import Missing
 from pkray.schema.table_schema import TableSchema
+from pkray.service.client.push_batches import gathered
 from pkray.service.client.pusher import PushTarget, incoming
 from pkray.service.protocol import PushReport
 from pkray.spark.arguments import Frame, check_dataframe, check_table
@@ -29,10 +30,6 @@ if TYPE_CHECKING:
 
 
 _REPORT = pa.schema([pa.field("report", pa.binary())])
-_PUSH_ROWS = 1 << 17
-_PUSH_BYTES = 32 << 20
-"""Rows pushed at a time: so many that a push is worth its call, so few that a task can hold
-them."""
 _LONGEST_WAIT_SECONDS = 8.0
 """Between two attempts; each wait is twice the last."""
 
@@ -179,21 +176,3 @@ def push_task(
         yield pa.RecordBatch.from_arrays([pa.array([report], pa.binary())], schema=_REPORT)
 
     return push
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield the same rows in fewer batches: Spark's hold 10,000 rows, and each push costs a
-    call."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if batch.num_rows == 0:
-            continue
-        held.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= _PUSH_ROWS or size >= _PUSH_BYTES:
-            yield pa.concat_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.concat_batches(held)

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pkray.schema.casts import cast_column
 from pkray.schema.row_kind import DELETE, UPDATE_BEFORE, parse
 from pkray.schema.types import DataType
-from pkray.spark.batch import gathered
+from pkray.service.client.push_batches import gathered
 from pkray.spark.failure import ErrorChannel
 from pkray.storage.spool import Spool, SpoolFile
 

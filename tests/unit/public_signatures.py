@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pkray
+import pkray.ray_data
 import pkray.relational
 import pkray.relational.udf
 import pkray.spark
@@ -22,9 +23,10 @@ def places() -> Iterator[tuple[str, Any]]:
     for module in (pkray, pkray.relational):
         for name in module.__all__:
             yield f"{module.__name__}.{name}", getattr(module, name)
-    for name in dir(pkray.spark):
-        if not name.startswith("_"):
-            yield f"pkray.spark.{name}", getattr(pkray.spark, name)
+    for module in (pkray.ray_data, pkray.spark):
+        for name in dir(module):
+            if not name.startswith("_"):
+                yield f"{module.__name__}.{name}", getattr(module, name)
     yield "pkray.relational.udf.udf", pkray.relational.udf.udf
 
 

@@ -1,0 +1,47 @@
+"""Join Ray Data and tables: Datasets of rows and of changes, and a sink for Datasets.
+
+::
+
+    read:  ScanPlanner in the driver ─▶ Splits ─▶ read tasks ─▶ blocks
+    sink:  blocks ─▶ write tasks push to owners;  reports ─▶ driver ─▶ one commit
+
+`read` and `changes` are Datasets of one moment, and of the changes of some snapshots
+(``table_source``, ``table_changes``); columns that a Dataset selects and what it filters are pushed
+down (``pushdown``). `sink` goes to ``Dataset.write_datasink`` (``table_sink``). Rows pass from
+tasks to owners and from files to tasks, none through the driver.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from pkray.extras import require_extra
+
+if TYPE_CHECKING:
+    from pkray.ray_data.table_changes import changes
+    from pkray.ray_data.table_sink import TableSink, sink
+    from pkray.ray_data.table_source import read
+
+__all__ = ["TableSink", "changes", "read", "sink"]
+
+for _package in ("ray", "pandas"):
+    require_extra("ray-data", _package, "pkray.ray_data")
+
+_MODULE_OF = {
+    "TableSink": "table_sink",
+    "changes": "table_changes",
+    "read": "table_source",
+    "sink": "table_sink",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for alone: a task needs little of this."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

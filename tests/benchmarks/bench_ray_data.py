@@ -1,0 +1,81 @@
+"""Ray Data on a table, against `read_parquet` of the same files and against a sink that drops rows.
+
+python tests/benchmarks/bench_ray_data.py [--rows 10000000] [--runs 3]
+
+Prints rows a second, ratios, and what the driver's memory grew by while rows were written.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import peak_bytes, reset_peak
+
+import pkray
+
+
+def seconds(work: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    work()
+    return time.perf_counter() - begun
+
+
+def drained(dataset: Any) -> None:
+    for _ in dataset.iter_internal_ref_bundles():
+        pass
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder, runtime="ray") as catalog:
+        run(catalog, options.rows, options.runs)
+
+
+def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
+    import ray.data
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    columns = [("id", "BIGINT"), ("a", "BIGINT"), ("b", "DOUBLE")]
+    table = catalog.create_table("bench.t", columns, ["id"], options={"bucket": "8"})
+
+    def rows_of(batch: Any) -> Any:
+        numbers = batch["id"]
+        return batch.append_column("a", numbers).append_column("b", numbers.cast("double"))
+
+    dataset = ray.data.range(rows).map_batches(rows_of, batch_format="pyarrow").materialize()
+
+    reset_peak()
+    before = peak_bytes()
+    dropped = seconds(lambda: drained(dataset.map_batches(lambda each: {}, batch_format="pyarrow")))
+    wrote = seconds(lambda: dataset.write_datasink(pkray.ray_data.sink(table)))
+    grown = peak_bytes() - before
+    print(f"sink: {rows / wrote:,.0f} rows/s, {dropped / wrote:.2f} of a task that drops them")
+    print(f"driver: {grown >> 20} MB more while {rows:,} keys were written")
+
+    table.compact()
+    files = [str(p) for p in Path(table.location.url).rglob("*.parquet") if "level" not in p.name]
+    named = set(table.system("files")["file_path"].to_pylist())
+    live = [each for each in files if any(each.endswith(Path(name).name) for name in named)]
+    ours, parquet = [], []
+    for _ in range(runs):
+        parquet.append(seconds(lambda: drained(ray.data.read_parquet(live, columns=["id", "a"]))))
+        ours.append(
+            seconds(lambda: drained(pkray.ray_data.read(table).select_columns(["id", "a"])))
+        )
+    ratio = statistics.median(parquet) / statistics.median(ours)
+    print(f"read: {rows / statistics.median(ours):,.0f} rows/s, {ratio:.2f} of read_parquet")
+
+
+if __name__ == "__main__":
+    main()

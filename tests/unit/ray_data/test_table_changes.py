@@ -1,0 +1,70 @@
+"""The changes of snapshots as Ray Data's read tasks, called without Ray."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import pkray
+from pkray import ray_data
+from pkray.errors import InputError, OptionError, SnapshotNotFoundError
+from pkray.ray_data import table_changes
+
+PRODUCERS = ("none", "input", "lookup")
+
+
+@pytest.fixture(params=PRODUCERS)
+def table(request, tmp_path):
+    with pkray.connect(tmp_path) as catalog:
+        options = {"bucket": "3", "changelog-producer": request.param}
+        table = catalog.create_table("db.t", [("k", "INT"), ("v", "INT")], ["k"], options=options)
+        with table.open_writer() as writer:
+            for value in range(4):
+                writer.upsert([{"k": key, "v": value} for key in range(value, value + 12)])
+                writer.delete([{"k": value}])
+                writer.commit()
+        yield table
+
+
+@pytest.fixture
+def read(table, monkeypatch):
+    """Read changes as tasks do; give the rows, and the keys of each task."""
+    made = []
+    data = table_changes.ray.data
+    monkeypatch.setattr(data, "read_datasource", lambda each, **_: made.append(each))
+
+    def of(*arguments, parallelism=2, **named):
+        ray_data.changes(table, *arguments, **named)
+        tasks = pickle.loads(pickle.dumps(made[-1].get_read_tasks(parallelism)))
+        return [pa.concat_tables(task()) for task in tasks]
+
+    return of
+
+
+def by_key(rows: pa.Table) -> dict[int, list]:
+    found: dict[int, list] = {}
+    for row in rows.to_pylist():
+        found.setdefault(row["k"], []).append((row["_snapshot_id"], row["_row_kind"], row["v"]))
+    return found
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+def test_changes_are_those_of_the_table_each_key_in_its_order(table, read, normalize):
+    newest = table.latest_snapshot().id
+    for first, last in ((1, newest), (2, 3), (newest, newest)):
+        tasks = read(first, last, normalize=normalize)
+        expected = by_key(table.changelog(first, last, normalize=normalize))
+        assert by_key(pa.concat_tables(tasks)) == expected
+        keys = [set(task["k"].to_pylist()) for task in tasks]
+        assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_ends_are_checked_before_anything_is_read(table, read):
+    with pytest.raises(OptionError):
+        read(4, 2)
+    with pytest.raises(SnapshotNotFoundError):
+        read(1, 99)
+    with pytest.raises(InputError, match="takes a table, and got a str"):
+        ray_data.changes("db.t", 1, 2)
