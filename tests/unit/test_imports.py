@@ -64,7 +64,14 @@ LOADED_LATE = {
     ("pkray.storage.opening", "pkray.storage.remote"),  # its library takes long to load
 }
 """Imports of the package within functions: downwards all of them, to start quickly."""
-NAMED_MODULES = {"pkray", "pkray.relational", "pkray.spark", "pkray.extras", "pkray.cli.loading"}
+NAMED_MODULES = {
+    "pkray",
+    "pkray.ray_data",
+    "pkray.relational",
+    "pkray.spark",
+    "pkray.extras",
+    "pkray.cli.loading",
+}
 """Those that import modules by their names: doors, optional extras, commands."""
 
 
