@@ -6,6 +6,7 @@
     ├── OptionError                     an option's key or value
     ├── SchemaError                     a table's definition, or data that does not fit it
     │   ├── InputError                  rows refused before anything was written
+    │   │   └── ChangeRecordError       an event that cannot be read: its place and the reason
     │   ├── SchemaChangedError          the table has changed: load it again
     │   └── PartitionBucketsError       rescale the partition: it has other buckets than the table
     ├── TableError
@@ -107,6 +108,10 @@ class SchemaError(PkrayError):
 
 class InputError(SchemaError):
     """Rows that do not fit the table: nothing of them was written."""
+
+
+class ChangeRecordError(InputError):
+    """An event of a stream of changes that cannot be read; names its place and the reason."""
 
 
 class SchemaChangedError(SchemaError):

@@ -17,6 +17,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 import typer
 
+from pkray.cdc.decoder import ChangeFormat
 from pkray.cli import json_rows
 from pkray.cli.hexadecimal import from_hex
 from pkray.cli.utf8 import Utf8
@@ -35,6 +36,12 @@ class FileFormat(StrEnum):
     parquet = "parquet"
     csv = "csv"
     jsonl = "jsonl"
+    debezium_json = "debezium-json"
+
+    @property
+    def is_of_changes(self) -> bool:
+        """Whether the file has events that are changes of rows, as `pkray.cdc` reads them."""
+        return self.value in list(ChangeFormat)
 
 
 _EXTENSIONS = {

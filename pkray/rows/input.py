@@ -104,7 +104,7 @@ def _conform(data: object, schema: TableSchema, required: Sequence[str]) -> pa.T
         if column.name in rows.names:
             columns.append(rows.column(column.name, column.type))
         else:
-            columns.append(pa.chunked_array([_absent(column.type, rows.count)]))
+            columns.append(pa.chunked_array([absent(column.type, rows.count)]))
     return pa.Table.from_arrays(columns, schema=schema.arrow_schema)
 
 
@@ -139,13 +139,13 @@ def _check_columns(
             )
 
 
-def _absent(data_type: DataType, count: int) -> pa.Array:
+def absent(data_type: DataType, count: int) -> pa.Array:
     """Make nulls, or zero and empty values where the column has no nulls."""
     if data_type.nullable:
         return pa.nulls(count, data_type.arrow)
     if data_type.root == "ROW":
         parts = data_type.fields or ()
-        arrays = [_absent(part.type, count) for part in parts]
+        arrays = [absent(part.type, count) for part in parts]
         return pa.StructArray.from_arrays(arrays, fields=[part.arrow for part in parts])
     return pa.repeat(_empty(data_type), count)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import shlex
 
@@ -91,7 +92,9 @@ def test_the_tour_of_event_time(tmp_path, monkeypatch, capsys):
 
 def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Grace\n")
+    (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
+    change = {"op": "u", "before": {"id": 2}, "after": {"id": 2, "name": "Grace"}}
+    (tmp_path / "changes.json").write_text(json.dumps(change))
     (text,) = blocks("Command line", "")
     lines = text.replace("\\\n", " ").splitlines()
     for line in lines:

@@ -67,6 +67,7 @@ LOADED_LATE = {
 NAMED_MODULES = {
     "pkray",
     "pkray.ray_data",
+    "pkray.cdc",
     "pkray.relational",
     "pkray.spark",
     "pkray.extras",

@@ -10,13 +10,19 @@ import pyarrow as pa
 import typer
 
 from pkray.api.catalog import Catalog
+from pkray.cdc.decoder import ChangeFormat
+from pkray.cdc.readings import Handling
+from pkray.cdc.sources import LineFile
+from pkray.cdc.upserts import Upsert
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Columns, Json, SnapshotId, TableName, TagName, Timestamp
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
+from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Moment
 from pkray.scan.split import arrow_schema
+from pkray.service.client.writer import TableWriter
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 
@@ -37,7 +43,7 @@ def upsert(
     table: TableName,
     file: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE...", help="Parquet, CSV or JSON lines; '-': stdin."),
+        typer.Argument(metavar="FILE...", help="Parquet, CSV, JSON lines or changes; '-': stdin."),
     ],
     file_format: Annotated[
         FileFormat | None, typer.Option("--format", help="Default: by the file's extension.")
@@ -52,6 +58,37 @@ def upsert(
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the files' new columns to the table.")
     ] = False,
+    metadata: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN=MEMBER",
+            help="Changes: a column that is a member of the envelope, such as lsn=source.lsn.",
+        ),
+    ] = None,
+    decimals: Annotated[
+        str | None,
+        typer.Option(
+            "--decimal-handling-mode",
+            metavar="precise|double|string",
+            help="Changes without a schema: how the connector writes decimals.",
+        ),
+    ] = None,
+    times: Annotated[
+        str | None,
+        typer.Option(
+            "--time-precision-mode",
+            metavar="adaptive|connect|…",
+            help="Changes without a schema: what the connector's numbers of times are.",
+        ),
+    ] = None,
+    binaries: Annotated[
+        str | None,
+        typer.Option(
+            "--binary-handling-mode",
+            metavar="base64|base64-url-safe|hex",
+            help="Changes: how the connector writes bytes.",
+        ),
+    ] = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
@@ -59,6 +96,25 @@ def upsert(
     """Insert rows or replace those of the same key, from files, in one commit."""
     rows = 0
     target = catalog.load_table(table)
+    if file_format is not None and file_format.is_of_changes:
+        if row_kinds is not None:
+            raise typer.BadParameter("--row-kinds is for files of rows: changes say their kinds")
+        upsert = Upsert(
+            target,
+            ChangeFormat(file_format.value),
+            _metadata(metadata),
+            Handling(decimals, times, binaries),
+            "add" if merge_schema else "refuse",
+            missing,  # type: ignore[arg-type] # checked there
+            commit_user,
+            commit_identifier,
+        )
+        _upsert_changes(upsert, [LineFile(path) for path in file], as_json)
+        return
+    if metadata or decimals or times or binaries:
+        raise typer.BadParameter(
+            "--metadata and the …-mode options are for changes: say --format debezium-json"
+        )
     sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
     with target.open_writer(
         commit_user,
@@ -167,6 +223,24 @@ def lookup(
         **moment.named,
     )
     output.table(found, as_json)
+
+
+def _upsert_changes(upsert: Upsert, files: list[LineFile], as_json: bool) -> None:
+    def commit(writer: TableWriter, identifier: int | None) -> Snapshot | None:
+        with output.waiting("committing", upsert.table.write_stall_reason):
+            return writer.commit(identifier)
+
+    with output.progress("reading", [each.size for each in files]) as advance:
+        done = upsert.run(files, advance, commit)
+    output.record({"rows": done.rows, **committed(done.snapshot)}, as_json)
+
+
+def _metadata(said: list[str] | None) -> dict[str, str]:
+    pairs = [each.partition("=") for each in said or ()]
+    for column, _, member in pairs:
+        if not (column and member):
+            raise typer.BadParameter("--metadata is COLUMN=MEMBER, such as lsn=source.lsn")
+    return {column: member for column, _, member in pairs}
 
 
 def _rows(

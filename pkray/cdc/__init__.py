@@ -1,0 +1,53 @@
+"""Change events: what databases say of their rows, as changes of a table.
+
+::
+
+    records ─Arrow's reader, JsonIndex─▶ images before and after ─Readings─▶ rows, _row_kind
+
+A *record* is one event as text, such as a line of a file or the value of a message. An event has
+*images*: the row before and after. A `Decoder` turns records into `Changes`: rows of the table's
+columns in the order of their events, with their kinds as ``_row_kind``. What is wrong with a record
+is found by halving (``decoder``): all records of a block are read together, and those that cannot
+be read one by one. The formats are ``debezium``. ``readings`` says how values stand in JSON,
+``connect`` reads the schemas that events bring, ``images`` the objects that are rows, by
+``json_index`` also what is null and what is not there.
+
+`decode` gives Arrow for a writer, `upsert` takes files in one commit.
+
+What it does not do:
+
+- A number that stands for a time, and text that may be a decimal or its bytes, is read where the
+  event's schema, or ``decimal_handling_mode`` and ``time_precision_mode``, say what it is; else the
+  event is bad.
+- MAP columns are not read, and arrays are lists of one type.
+- Truncates are bad events: they are no changes of rows.
+- Events of a table without a ``sequence.field`` count in the order in which they come. A part of a
+  stream that comes again is followed by all that followed it; older events alone that come again
+  make rows old.
+- A before-image is what the event brings. Where the source's replica identity is not FULL, it has
+  no more than the key, and ``changelog-producer = input`` keeps it so.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pkray.cdc.decoding import decode
+    from pkray.cdc.upserts import Upserted, upsert
+
+__all__ = ["Upserted", "decode", "upsert"]
+
+_MODULE_OF = {"Upserted": "upserts", "decode": "decoding", "upsert": "upserts"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for alone: a task's Python worker needs little of this."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,0 +1,264 @@
+"""Records into changes; those that cannot be read are found one by one and named."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Literal, Protocol, TypeAlias, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.cdc.changes import Changes, Target
+from pkray.cdc.debezium import DebeziumJson
+from pkray.cdc.envelopes import NewColumns
+from pkray.cdc.parsing import checked_texts
+from pkray.cdc.readings import Handling, readings_of
+from pkray.errors import ChangeRecordError, InputError, OptionError, UnsupportedError
+
+NewColumnsPolicy: TypeAlias = Literal["refuse", "add"]
+"""What becomes of columns that events have and the table has not."""
+UnavailablePolicy: TypeAlias = Literal["refuse", "null", "mark"]
+"""What becomes of values that did not change and that events do not bring: such an event is bad,
+or they are null, as `partial-update` keeps a column, or `Changes.unavailable` says which they are.
+"""
+
+_SHOWN = 200
+"""Characters of a record that an error shows."""
+
+
+class ChangeFormat(StrEnum):
+    """The formats of events that are records of text."""
+
+    debezium_json = "debezium-json"
+
+    @classmethod
+    def named(cls, name: str) -> ChangeFormat:
+        """Give the format of a name.
+
+        Raises:
+            OptionError: there is none.
+        """
+        try:
+            return cls(name)
+        except ValueError:
+            raise OptionError(
+                f"{name!r} is no format of changes: use one of {', '.join(cls)}", value=name
+            ) from None
+
+
+class _Reader(Protocol):
+    target: Target
+
+    def read(self, texts: pa.Array) -> list[Changes]: ...
+
+
+_READERS: Mapping[ChangeFormat, Callable[[Target, Handling], _Reader]] = {
+    ChangeFormat.debezium_json: DebeziumJson
+}
+
+
+@dataclass(frozen=True)
+class Records:
+    """Some records in their order.
+
+    Args:
+        texts: binary or text, one a record; null for a tombstone.
+        source: where they are from, as an error says it, such as ``file 'a.json'``.
+        first: the number of the first one.
+        offsets: where each begins in its source, in bytes; None where that says nothing.
+        unit: what a number counts.
+    """
+
+    texts: pa.Array
+    source: str
+    first: int = 0
+    offsets: Any = None
+    unit: str = "record"
+
+    def slice(self, start: int, stop: int) -> Records:
+        """Take some of them."""
+        return Records(
+            self.texts.slice(start, stop - start),
+            self.source,
+            self.first + start,
+            None if self.offsets is None else self.offsets[start:stop],
+            self.unit,
+        )
+
+
+@dataclass(frozen=True)
+class BadRecord:
+    """A record that cannot be read.
+
+    Args:
+        source: where it is from.
+        number: which of the source's it is.
+        offset: where it begins there, in bytes; None where that is not known.
+        reason: what is wrong with it.
+        record: what it is.
+    """
+
+    source: str
+    number: int
+    offset: int | None
+    reason: str
+    record: bytes
+    unit: str = "record"
+
+    def error(self) -> ChangeRecordError:
+        """Make the error that names it."""
+        shown = self.record[:_SHOWN].decode("utf-8", "replace")
+        more = "…" if len(self.record) > _SHOWN else ""
+        where = "" if self.offset is None else f" (at byte {self.offset})"
+        return ChangeRecordError(
+            f"{self.source} {self.unit} {self.number}{where}: {self.reason}; it is {shown}{more}",
+            source=self.source,
+            record=self.number,
+            offset=self.offset,
+            reason=self.reason,
+            text=shown,
+        )
+
+
+def stop(bad: BadRecord) -> None:
+    """Raise the error of a bad record."""
+    raise bad.error()
+
+
+@dataclass
+class Decoder:
+    """Decodes records of one format, in the order in which they come.
+
+    Args:
+        target: the columns wanted; it grows by those that are added.
+        new_columns: as `NewColumnsPolicy`.
+        unavailable: as `UnavailablePolicy`.
+        on_bad: takes each bad record, in order; raising ends the decoding.
+    """
+
+    format: ChangeFormat
+    target: Target
+    handling: Handling = field(default_factory=Handling)
+    new_columns: NewColumnsPolicy = "refuse"
+    unavailable: UnavailablePolicy = "refuse"
+    on_bad: Callable[[BadRecord], None] = stop
+
+    def __post_init__(self) -> None:
+        check_word("new_columns", self.new_columns, NewColumnsPolicy)
+        check_word("unavailable", self.unavailable, UnavailablePolicy)
+        for kind in self.target.values.values():
+            readings_of(kind, self.handling)  # raises for types that are not read
+        self._reader = self._open()
+
+    def _open(self) -> _Reader:
+        return _READERS[self.format](self.target, self.handling)
+
+    def decode(self, records: Records) -> Changes:
+        """Decode records; tombstones are passed over.
+
+        Raises:
+            ChangeRecordError: of the first bad record, where ``on_bad`` is `stop`.
+            UnsupportedError: a column of the target is not read from this format.
+        """
+        while True:
+            before = self.target
+            parts = self._decoded(records)
+            if self.target is before:
+                return Changes.joined(parts, self.target)
+            # Columns were found: all parts are to have them.
+
+    def _decoded(self, records: Records) -> list[Changes]:
+        count = len(records.texts)
+        if not count:
+            return []
+        try:
+            return self._read(records.texts)
+        except (InputError, pa.ArrowInvalid, UnsupportedError) as error:
+            if count == 1:
+                self.on_bad(_bad(records, error))
+                return []
+        middle = count // 2
+        halves = records.slice(0, middle), records.slice(middle, count)
+        return [part for half in halves for part in self._decoded(half)]
+
+    def _read(self, texts: pa.Array) -> list[Changes]:
+        """Read records, all or none.
+
+        Raises:
+            InputError, pa.ArrowInvalid, UnsupportedError: one is not as it must be.
+        """
+        checked = checked_texts(_without_tombstones(texts))
+        while True:
+            try:
+                return [self._checked(part) for part in self._reader.read(checked)]
+            except NewColumns as found:
+                if self.new_columns == "refuse":
+                    names = ", ".join(repr(each.name) for each in found.columns)
+                    raise InputError(
+                        f"column {names} is not in the table: it has "
+                        f"{', '.join(self.target.columns)}; add it, or say new_columns='add'",
+                        columns=[each.name for each in found.columns],
+                    ) from None
+                self.target = self.target.extended(found.columns)
+                self._reader = self._open()
+
+    def _checked(self, part: Changes) -> Changes:
+        if self.unavailable == "refuse" and part.unavailable:
+            name = next(iter(part.unavailable))
+            raise InputError(
+                f"the event does not bring column {name!r}, which did not change: keep its value "
+                "by pkray.cdc.upsert, or in a partial-update table, or give the source's table "
+                "the replica identity FULL",
+                column=name,
+            )
+        return Changes(part.rows, {}) if self.unavailable == "null" else part
+
+
+def check_word(name: str, word: object, words: Any) -> None:
+    """Check that an argument is one of some words.
+
+    Raises:
+        OptionError: it is not.
+    """
+    if word not in get_args(words):
+        raise OptionError(
+            f"{name} = {word!r} is none of {', '.join(get_args(words))}", key=name, value=word
+        )
+
+
+def _bad(records: Records, failure: Exception) -> BadRecord:
+    text = records.texts[0].as_py()
+    record = text.encode() if isinstance(text, str) else bytes(text)
+    return BadRecord(
+        records.source,
+        records.first,
+        None if records.offsets is None else int(records.offsets[0]),
+        _reason(failure),
+        record,
+        records.unit,
+    )
+
+
+def _reason(failure: Exception) -> str:
+    said = failure.message if isinstance(failure, InputError | UnsupportedError) else str(failure)
+    return said.removeprefix("JSON parse error: ").removesuffix(" in row 0").rstrip(".")
+
+
+_TOMBSTONE = pa.array([b"", b"null"], pa.large_binary())
+_LONGEST_TOMBSTONE = 8
+"""Bytes of ``null`` and the ends of its line: a longer one is read as JSON, and refused."""
+
+
+def _without_tombstones(texts: pa.Array) -> pa.Array:
+    texts = texts.drop_null()
+    short = pc.less_equal(pc.binary_length(texts), _LONGEST_TOMBSTONE)
+    if not pc.any(short).as_py():
+        return texts
+    plain = texts.filter(short).cast(pa.large_string())
+    plain = pc.ascii_trim_whitespace(plain).cast(pa.large_binary())
+    is_tombstone = pc.is_in(plain, value_set=_TOMBSTONE)
+    dropped = pc.replace_with_mask(pa.array(np.zeros(len(texts), bool)), short, is_tombstone)
+    return texts.filter(pc.invert(dropped))

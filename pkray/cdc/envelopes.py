@@ -1,0 +1,112 @@
+"""What the envelopes of all formats share: their metadata, and columns that a table has not yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pkray.cdc.changes import Target
+from pkray.cdc.images import Events
+from pkray.cdc.parsing import checked_texts, parsed
+from pkray.errors import InputError, UnsupportedError
+from pkray.schema.types import DataField, DataType
+
+_UNITS = {"_ms": "ms", "_us": "us", "_ns": "ns"}
+
+
+class NewColumns(Exception):
+    """Asks for columns that events have and the target has not."""
+
+    def __init__(self, columns: Sequence[DataField]) -> None:
+        super().__init__(", ".join(each.name for each in columns))
+        self.columns = list(columns)
+
+    @classmethod
+    def found(cls, names: Iterable[str], events: Events, images: Sequence[str]) -> NewColumns:
+        """Take the types from the values that events have: wide ones, as nothing says theirs."""
+        found: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
+        for image in images:
+            texts = events.index.values(image).drop_null()
+            texts = pc.ascii_trim_whitespace(texts)
+            rows = texts.filter(pc.starts_with(texts, "{"))
+            if not len(rows):
+                continue
+            inferred = _inferred(rows, list(found))
+            for name, kind in inferred.items():
+                if name in found and pa.types.is_null(found[name]):
+                    found[name] = kind
+        return cls([DataField(0, name, _wide(name, kind)) for name, kind in found.items()])
+
+
+def _inferred(rows: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:
+    try:
+        table = parsed(checked_texts(rows), pa.schema([]), "infer")
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"the type of new columns ({', '.join(names)}) is not plain: {error}; add them by "
+            "table.alter.add_column",
+            columns=list(names),
+        ) from None
+    return {each.name: each.type for each in table.schema}
+
+
+def _wide(name: str, kind: pa.DataType) -> DataType:
+    if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_temporal(kind):
+        return DataType("STRING")
+    if pa.types.is_nested(kind):
+        raise UnsupportedError(
+            f"the new column {name!r} is nested, and events bring no schema that says its type: "
+            "add it by table.alter.add_column",
+            column=name,
+        )
+    return DataType.from_arrow(kind)
+
+
+def metadata_types(target: Target) -> dict[str, pa.DataType]:
+    """Give the types by which members of the envelope are read that become columns."""
+    found: dict[str, Any] = {}
+    for column, path in target.metadata.items():
+        top, _, inner = path.partition(".")
+        kind = _json_type(column, target.columns[column])
+        if inner:
+            found.setdefault(top, {})[inner] = kind
+        else:
+            found[top] = kind
+    return {
+        name: pa.struct(list(kind.items())) if isinstance(kind, dict) else kind
+        for name, kind in found.items()
+    }
+
+
+def metadata_columns(target: Target, events: Events, unit_of_ts: str = "ms") -> dict[str, pa.Array]:
+    """Give the values of metadata columns, one an event.
+
+    Args:
+        unit_of_ts: of times whose names do not say theirs.
+    """
+    found = {}
+    for column, path in target.metadata.items():
+        top, _, inner = path.partition(".")
+        values = events.other(top)
+        if inner:
+            values = pc.struct_field(values, inner)
+        kind = target.columns[column]
+        if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+            unit = _UNITS.get(path[-3:], unit_of_ts)
+            values = values.cast(pa.timestamp(unit, "UTC" if kind.root.endswith("LTZ") else None))
+        found[column] = values
+    return found
+
+
+def _json_type(column: str, kind: DataType) -> pa.DataType:
+    if kind.root in ("TINYINT", "SMALLINT", "INT", "BIGINT", "BOOLEAN", "STRING", "DOUBLE"):
+        return kind.arrow
+    if kind.root in ("TIMESTAMP", "TIMESTAMP_LTZ"):
+        return pa.int64()
+    raise UnsupportedError(
+        f"the metadata column {column!r} is {kind}: make it a BIGINT, a STRING or a TIMESTAMP",
+        column=column,
+    )

@@ -1,0 +1,338 @@
+"""Random histories of a table in a database, and what its connectors write of them.
+
+Written from the connectors' documentation, with the standard library alone: nothing of
+`pkray.cdc` is used.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Context, Decimal
+from typing import Any
+
+from hypothesis import strategies as st
+
+Row = dict[str, Any]
+EPOCH = datetime(1970, 1, 1)
+MARKER = "__debezium_unavailable_value"
+
+TYPES = {
+    "id": "BIGINT NOT NULL",
+    "part": "STRING NOT NULL",
+    "truth": "BOOLEAN",
+    "tiny": "TINYINT",
+    "small": "SMALLINT",
+    "whole": "INT",
+    "big": "BIGINT NOT NULL",
+    "real": "FLOAT",
+    "wide": "DOUBLE",
+    "price": "DECIMAL(10, 2)",
+    "exact": "DECIMAL(38, 10)",
+    "code": "CHAR(3)",
+    "name": "STRING",
+    "raw": "BYTES",
+    "day": "DATE",
+    "clock": "TIME(3)",
+    "millis": "TIMESTAMP(3)",
+    "micros": "TIMESTAMP(6)",
+    "zoned": "TIMESTAMP_LTZ(6)",
+    "numbers": "ARRAY<INT>",
+    "pair": "ROW<a INT, b STRING>",
+}
+KEYS = ("id", "part")
+
+_context = Context(prec=60)
+_texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
+_moments = st.datetimes(datetime(1900, 1, 1), datetime(2200, 1, 1))
+_floats = st.floats(width=32, allow_nan=False)
+
+
+def _decimals(digits: int, scale: int) -> st.SearchStrategy[Decimal]:
+    most = 10**digits - 1
+    return st.integers(-most, most).map(lambda n: Decimal(n).scaleb(-scale, _context))
+
+
+_millis = _moments.map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000))
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "truth": st.booleans(),
+    "tiny": st.integers(-128, 127),
+    "small": st.integers(-(2**15), 2**15 - 1),
+    "whole": st.integers(-(2**31), 2**31 - 1),
+    "big": st.integers(-(2**63), 2**63 - 1),
+    "real": _floats,
+    "wide": st.floats(allow_nan=False),
+    "price": _decimals(10, 2),
+    "exact": _decimals(38, 10),
+    "code": st.text('abc é"\\', max_size=3),
+    "name": _texts,
+    "raw": st.binary(max_size=6),
+    "day": st.dates(date(1900, 1, 1), date(2200, 1, 1)),
+    "clock": st.integers(0, 86_399_999).map(lambda n: (EPOCH + timedelta(milliseconds=n)).time()),
+    "millis": _millis,
+    "micros": _moments,
+    "zoned": _moments.map(lambda at: at.replace(tzinfo=UTC)),
+    "numbers": st.lists(st.integers(-9, 9) | st.none(), max_size=3),
+    "pair": st.fixed_dictionaries({"a": st.integers(-9, 9) | st.none(), "b": _texts | st.none()}),
+}
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of a row: ``c``, ``r``, ``u`` or ``d``, and its place in the log."""
+
+    op: str
+    before: Row | None
+    after: Row | None
+    lsn: int
+
+
+@dataclass(frozen=True)
+class History:
+    """What happened to a table, and the rows that it has in the end."""
+
+    changes: list[Change]
+    content: list[Row]
+
+
+@st.composite
+def histories(draw: st.DrawFn, most: int = 12) -> History:
+    """Inserts, updates and deletes of few keys; an update may change the key."""
+    chosen = draw(st.permutations(list(VALUES)))[: draw(st.integers(1, len(VALUES)))]
+    values = st.fixed_dictionaries(
+        {
+            name: each if name == "big" else st.none() | each if name in chosen else st.none()
+            for name, each in VALUES.items()
+        }
+    )
+    keys = st.tuples(st.integers(0, 3), st.sampled_from(["a", "é"]))
+    rows: dict[tuple[int, str], Row] = {}
+    changes: list[Change] = []
+
+    def put(op: str, before: Row | None, after: Row | None) -> None:
+        changes.append(Change(op, before, after, 100 + 7 * len(changes)))
+
+    for _ in range(draw(st.integers(0, most))):
+        key = draw(keys)
+        before = rows.get(key)
+        if before is None:
+            rows[key] = {"id": key[0], "part": key[1], **draw(values)}
+            put(draw(st.sampled_from("cr")), None, rows[key])
+        elif draw(st.integers(0, 3)) == 0:
+            del rows[key]
+            put("d", before, None)
+        else:
+            kept = draw(st.sets(st.sampled_from(list(VALUES))))
+            changed = draw(values)
+            moved = draw(keys)
+            key_after = moved if moved not in rows and draw(st.booleans()) else key
+            after = {**changed, **{name: before[name] for name in kept}}
+            after = {"id": key_after[0], "part": key_after[1], **after}
+            del rows[key]
+            rows[key_after] = after
+            put("u", before, after)
+    return History(changes, list(rows.values()))
+
+
+def delivered(draw: st.DrawFn, events: list[Any]) -> list[Any]:
+    """Deliver events at least once: after a restart the stream goes on somewhat earlier."""
+    if events and draw(st.booleans()):
+        stopped = draw(st.integers(0, len(events)))
+        return events[:stopped] + events[draw(st.integers(0, stopped)) :]
+    return events
+
+
+# --- Debezium -------------------------------------------------------------------------------------
+
+
+def _micros(at: datetime) -> int:
+    return (at.replace(tzinfo=None) - EPOCH) // timedelta(microseconds=1)
+
+
+def _of_day(at: time) -> int:
+    return (datetime.combine(EPOCH, at) - EPOCH) // timedelta(milliseconds=1)
+
+
+def _unscaled(value: Decimal, scale: int) -> str:
+    number = int(value.scaleb(scale, _context))
+    size = max(1, (number.bit_length() + 8) // 8)
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+
+def _number(value: float) -> Any:
+    """As Jackson writes it: what JSON has no number for is text."""
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def debezium_value(name: str, value: Any, decimals: str) -> Any:
+    """One value, with ``time.precision.mode`` adaptive."""
+    if value is None:
+        return None
+    match name:
+        case "real" | "wide":
+            return _number(value)
+        case "price" | "exact":
+            scale = 2 if name == "price" else 10
+            if decimals == "precise":
+                return _unscaled(value, scale)
+            return format(value, "f")
+        case "raw":
+            return base64.b64encode(value).decode()
+        case "day":
+            return (value - EPOCH.date()).days
+        case "clock":
+            return _of_day(value)
+        case "millis":
+            return _micros(value) // 1000
+        case "micros":
+            return _micros(value)
+        case "zoned":
+            return value.isoformat().replace("+00:00", "Z")
+    return value
+
+
+_LOGICAL = {
+    "price": {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "version": 1,
+        "parameters": {"scale": "2", "connect.decimal.precision": "10"},
+    },
+    "exact": {
+        "type": "bytes",
+        "name": "org.apache.kafka.connect.data.Decimal",
+        "version": 1,
+        "parameters": {"scale": "10", "connect.decimal.precision": "38"},
+    },
+    "day": {"type": "int32", "name": "io.debezium.time.Date", "version": 1},
+    "clock": {"type": "int32", "name": "io.debezium.time.Time", "version": 1},
+    "millis": {"type": "int64", "name": "io.debezium.time.Timestamp", "version": 1},
+    "micros": {"type": "int64", "name": "io.debezium.time.MicroTimestamp", "version": 1},
+    "zoned": {"type": "string", "name": "io.debezium.time.ZonedTimestamp", "version": 1},
+    "numbers": {"type": "array", "items": {"type": "int32", "optional": True}},
+    "pair": {
+        "type": "struct",
+        "fields": [
+            {"type": "int32", "optional": True, "field": "a"},
+            {"type": "string", "optional": True, "field": "b"},
+        ],
+    },
+}
+_PLAIN = {
+    "id": "int64",
+    "truth": "boolean",
+    "tiny": "int8",
+    "small": "int16",
+    "whole": "int32",
+    "big": "int64",
+    "real": "float",
+    "wide": "double",
+    "raw": "bytes",
+}
+
+
+def debezium_schema() -> dict[str, Any]:
+    fields = [
+        {
+            **_LOGICAL.get(name, {"type": _PLAIN.get(name, "string")}),
+            "optional": "NOT NULL" not in kind,
+            "field": name,
+        }
+        for name, kind in TYPES.items()
+    ]
+    image = {"type": "struct", "fields": fields, "optional": True, "name": "s.public.t.Value"}
+    source = {
+        "type": "struct",
+        "fields": [{"type": "int64", "optional": True, "field": "lsn"}],
+        "optional": False,
+        "name": "io.debezium.connector.postgresql.Source",
+        "field": "source",
+    }
+    return {
+        "type": "struct",
+        "fields": [
+            {**image, "field": "before"},
+            {**image, "field": "after"},
+            source,
+            {"type": "string", "optional": False, "field": "op"},
+            {"type": "int64", "optional": True, "field": "ts_ms"},
+        ],
+        "optional": False,
+        "name": "s.public.t.Envelope",
+        "version": 1,
+    }
+
+
+def _image(row: Row | None, decimals: str) -> Row | None:
+    if row is None:
+        return None
+    return {name: debezium_value(name, row[name], decimals) for name in TYPES}
+
+
+def debezium_event(op: str, before: Row | None, after: Row | None, change: Change) -> Row:
+    return {
+        "before": before,
+        "after": after,
+        "source": {
+            "version": "3.6.3.Final",
+            "connector": "postgresql",
+            "ts_ms": 1_700_000_000_000 + change.lsn,
+            "snapshot": "true" if op == "r" else "false",
+            "txId": change.lsn // 20,
+            "lsn": change.lsn,
+            "xmin": None,
+        },
+        "op": op,
+        "ts_ms": 1_700_000_000_001 + change.lsn,
+        "transaction": None,
+    }
+
+
+@st.composite
+def debezium_streams(
+    draw: st.DrawFn, history: History, *, schema: bool, decimals: str, full: bool
+) -> list[str | None]:
+    """Records of a topic: events, tombstones and heartbeats, delivered at least once.
+
+    Args:
+        full: whether the replica identity is FULL; else images before have the key alone.
+    """
+    events: list[Row | None] = []
+
+    def before_of(row: Row | None) -> Row | None:
+        if row is None or full:
+            return _image(row, decimals)
+        # Of columns that are NOT NULL Debezium writes a default.
+        return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in TYPES}
+
+    for change in history.changes:
+        before, after = before_of(change.before), _image(change.after, decimals)
+        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
+        if moved or change.op == "d":
+            events.append(debezium_event("d", before, None, change))
+            events.append(None)
+            if moved:
+                events.append(debezium_event("c", None, after, change))
+        else:
+            shown = before if full else None
+            events.append(debezium_event(change.op, shown, after, change))
+        if draw(st.integers(0, 7)) == 0:
+            events.append({"ts_ms": 1_700_000_000_000})
+    described = debezium_schema()
+    space = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
+    ascii_only = draw(st.booleans())
+
+    def text(event: Row | None) -> str | None:
+        if event is not None and schema:
+            heartbeat = {"type": "struct", "fields": [{"type": "int64", "field": "ts_ms"}]}
+            event = {"schema": described if "op" in event else heartbeat, "payload": event}
+        if event is None:
+            return None
+        return json.dumps(event, separators=space, ensure_ascii=ascii_only)
+
+    return delivered(draw, [text(event) for event in events])

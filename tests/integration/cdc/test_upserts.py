@@ -1,0 +1,173 @@
+"""Files of changes into tables: by ``pkray.cdc.upsert`` and ``pkray upsert``."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import pkray
+import pkray.cdc
+from pkray.cdc.changes import Target
+from pkray.cdc.decoder import ChangeFormat, Decoder
+from pkray.cdc.sources import LineFile
+from pkray.cli import main
+from pkray.errors import ChangeRecordError, InputError
+from tests.integration.bounded_memory import peak_of
+
+MB = 1 << 20
+
+
+def event(op: str, before: Any, after: Any, lsn: int = 0) -> str:
+    return json.dumps({"before": before, "after": after, "op": op, "source": {"lsn": lsn}})
+
+
+def written(path: Path, *events: str) -> Path:
+    path.write_text("".join(f"{each}\n" for each in events))
+    return path
+
+
+@pytest.fixture
+def people(catalog: pkray.Catalog) -> pkray.Table:
+    return catalog.create_table("db.people", [("id", "BIGINT"), ("name", "STRING")], ["id"])
+
+
+def test_files_are_read_one_after_the_other(people, tmp_path):
+    one = written(tmp_path / "1.json", event("c", None, {"id": 1, "name": "Ada"}))
+    two = tmp_path / "2.json.gz"
+    two.write_bytes(gzip.compress(event("u", None, {"id": 1, "name": "Grace"}).encode()))
+    done = pkray.cdc.upsert(people, [one, two], format="debezium-json")
+    assert done.rows == 2
+    assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Grace"}]
+
+
+def test_a_bad_record_stops_the_load_and_nothing_is_written(people, tmp_path):
+    good = event("c", None, {"id": 1, "name": "Ada"})
+    file = written(tmp_path / "bad.json", *[good] * 10, "{", *[good] * 10)
+    with pytest.raises(ChangeRecordError) as refused:
+        pkray.cdc.upsert(people, file, format="debezium-json")
+    assert (refused.value.record, refused.value.offset) == (11, 10 * (len(good) + 1))
+    assert refused.value.source == f"file '{file}'"
+    assert people.latest_snapshot() is None
+
+
+def test_a_commit_is_made_once(people, tmp_path):
+    file = written(tmp_path / "e.json", event("c", None, {"id": 1, "name": "Ada"}))
+    name = {"commit_user": "load", "commit_identifier": 5}
+    first = pkray.cdc.upsert(people, file, format="debezium-json", **name)
+    people.delete([{"id": 1}])
+    again = pkray.cdc.upsert(people, file, format="debezium-json", **name)
+    assert again.snapshot == first.snapshot
+    assert people.to_arrow().num_rows == 0
+
+
+def test_the_log_s_position_orders_events_that_come_late(catalog, tmp_path):
+    table = catalog.create_table(
+        "db.t",
+        [("id", "BIGINT"), ("name", "STRING"), ("lsn", "BIGINT")],
+        ["id"],
+        options={"sequence.field": "lsn"},
+    )
+    newer = event("u", None, {"id": 1, "name": "new"}, 20)
+    older = event("c", None, {"id": 1, "name": "old"}, 10)
+    gone = event("d", {"id": 1, "name": None}, None, 15)
+    file = written(tmp_path / "e.json", newer, older, gone)
+    pkray.cdc.upsert(table, file, format="debezium-json", metadata={"lsn": "source.lsn"})
+    assert table.to_arrow().to_pylist() == [{"id": 1, "name": "new", "lsn": 20}]
+
+
+def test_columns_that_are_added_in_the_stream_are_added_to_the_table(people, tmp_path):
+    file = written(
+        tmp_path / "e.json",
+        event("c", None, {"id": 1, "name": "Ada"}),
+        event("c", None, {"id": 2, "name": "Alan", "born": 1912}),
+    )
+    with pytest.raises(ChangeRecordError, match=r"line 2 .*'born' is not in the table"):
+        pkray.cdc.upsert(people, file, format="debezium-json")
+    pkray.cdc.upsert(people, file, format="debezium-json", new_columns="add")
+    assert people.to_arrow().sort_by("id").to_pylist() == [
+        {"id": 1, "name": "Ada", "born": None},
+        {"id": 2, "name": "Alan", "born": 1912},
+    ]
+
+
+def test_a_partial_update_table_keeps_what_events_do_not_bring(catalog, tmp_path):
+    options = {"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}
+    table = catalog.create_table(
+        "db.t", [("id", "BIGINT"), ("text", "STRING"), ("n", "INT")], ["id"], options=options
+    )
+    marker = "__debezium_unavailable_value"
+    file = written(
+        tmp_path / "e.json",
+        event("c", None, {"id": 1, "text": "long", "n": 1}),
+        event("u", {"id": 1, "text": None, "n": 1}, {"id": 1, "text": marker, "n": 2}),
+        event("c", None, {"id": 2, "text": "gone", "n": 1}),
+        event("d", {"id": 2, "text": None, "n": None}, None),
+    )
+    pkray.cdc.upsert(table, file, format="debezium-json")
+    assert table.to_arrow().to_pylist() == [{"id": 1, "text": "long", "n": 2}]
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([str(word) for word in words])
+    said = capsys.readouterr()
+    assert ended.value.code == code, said.err
+    return said.err if code else said.out
+
+
+def test_the_command_line_takes_changes(capsys, people, tmp_path):
+    file = written(tmp_path / "e.json", event("c", None, {"id": 1, "name": "Ada"}, 7))
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    people.alter.add_column("lsn", "BIGINT")
+    words = ("--format", "debezium-json", "--metadata", "lsn=source.lsn", "--json")
+    said = json.loads(run(capsys, "upsert", "db.people", file, *words, "-w", warehouse))
+    assert said["rows"] == 1
+    assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada", "lsn": 7}]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--format", "debezium-json", "--row-kinds", "op"), "changes say their kinds"),
+        (("--format", "debezium-json", "--metadata", "lsn"), "COLUMN=MEMBER"),
+        (("--format", "debezium-json", "--metadata", "n=source.lsn"), "column 'n'"),
+        (("--format", "debezium-json", "--time-precision-mode", "x"), "time_precision_mode"),
+        (("--format", "jsonl", "--metadata", "name=op"), "are for changes"),
+    ],
+)
+def test_words_that_do_not_fit_are_refused(capsys, people, tmp_path, words, said):
+    file = written(tmp_path / "e.json", event("c", None, {"id": 1, "name": "Ada"}))
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    with pytest.raises(SystemExit) as ended:
+        main(["upsert", "db.people", str(file), *words, "-w", warehouse])
+    assert ended.value.code
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
+def test_new_columns_of_the_standard_input_are_refused(people, monkeypatch):
+    text = event("c", None, {"id": 1, "name": "Ada", "born": 1815})
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    with pytest.raises(InputError, match="stdin has columns that the table has not \\(born\\)"):
+        pkray.cdc.upsert(people, "-", format="debezium-json", new_columns="add")
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
+def test_memory_does_not_depend_on_the_size_of_a_file(people, tmp_path):
+    line = event("c", None, {"id": 1, "name": "x" * 1000})
+    file = tmp_path / "large.json"
+    with file.open("w") as out:
+        for _ in range(96):
+            out.write(f"{line}\n" * (MB // len(line)))
+
+    def decode_all() -> None:
+        decoder = Decoder(ChangeFormat.debezium_json, Target.from_schema(people.schema))
+        for records, _ in LineFile(file).records():
+            assert decoder.decode(records).rows.num_rows == len(records.texts)
+
+    assert peak_of(decode_all) < 80 * MB
