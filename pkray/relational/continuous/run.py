@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.exchange.peers import alone
-from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
+from pkray.relational.continuous.feeds.feed import NOTHING, Bounds
+from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.pace import SourceTimes
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.log.log import Checkpoint, Committed, EpochRecord, QueryLog

@@ -24,7 +24,8 @@ from pkray.clock import now_millis
 from pkray.columns.batches import batch_of
 from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds
+from pkray.relational.continuous.feeds.feed import NOTHING, Bounds
+from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.streams import SILENT_MILLIS
 from pkray.relational.plan import nodes
 from pkray.relational.plan.json_writer import in_order, shared_nodes

@@ -13,7 +13,9 @@ from pkray.errors import SnapshotNotFoundError, UnsupportedError
 from pkray.format.snapshot import Snapshot
 from pkray.relational import running
 from pkray.relational.continuous.feeds.beginnings import EVERYTHING, Beginning
-from pkray.relational.continuous.feeds.feeds import NOTHING, Bounds, Feeds, TableFeed, scans_of
+from pkray.relational.continuous.feeds.feed import NOTHING, Bounds
+from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
+from pkray.relational.continuous.feeds.table_feed import TableFeed
 from pkray.relational.continuous.operator import asks_time_or_chance
 from pkray.relational.continuous.outlets.result_history import (
     EPOCH,

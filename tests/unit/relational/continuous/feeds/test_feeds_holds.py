@@ -12,7 +12,8 @@ from pkray.errors import SnapshotNotFoundError
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.expiry_journal import ExpiryJournal
 from pkray.metadata.consumers import ConsumerStore
-from pkray.relational.continuous.feeds.feeds import NOTHING, TableFeed
+from pkray.relational.continuous.feeds.feed import NOTHING
+from pkray.relational.continuous.feeds.table_feed import TableFeed
 from pkray.relational.sources.table import TableSource
 
 PLACES = {

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import pkray
-from pkray.relational.continuous.feeds.feeds import TableFeed
+from pkray.relational.continuous.feeds.table_feed import TableFeed
 from pkray.relational.sources.table import TableSource
 
 PRODUCERS = ["none", "input", "lookup", "full-compaction"]
