@@ -21,8 +21,8 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
     SpinnerColumn,
-    TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
@@ -40,6 +40,7 @@ _LOOK_SECONDS = 0.5
 """Between two looks why a write waits: soon enough for somebody who watches."""
 _INDENTS: dict[str, Any] = {"initial_indent": "    ", "subsequent_indent": "    "}
 _NULL = Text("NULL", style="dim")
+_WHAT = "{task.description}"
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """JSON has no numbers for them: they are text there, spelled as SQL casts them."""
 _LIKE_NULL = re.compile("'*NULL'*")
@@ -124,69 +125,50 @@ def progress(what: str, sizes: Sequence[int | None]) -> Iterator[Callable[[int],
         sizes: of the files in bytes, None where unknown.
     """
     total = None if None in sizes else sum(size or 0 for size in sizes)
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
     finished, newest = 0, 0
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
+    with copying(what) as show:
 
         def advance(done: int) -> None:
             nonlocal finished, newest
             if done < newest:  # the next file began
                 finished += newest
             newest = done
-            bar.update(task, completed=finished + newest)
+            show(finished + newest, total)
 
+        show(0, total)
         yield advance
-        bar.update(task, completed=total)
+        show(total, total)
 
 
 @contextmanager
-def copying(what: str) -> Iterator[Callable[[int, int], None]]:
+def copying(what: str) -> Iterator[Callable[[int | None, int | None], None]]:
     """Show a bar on the terminal; call what it yields with the bytes done and how many are
     known of."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        DownloadColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    bar = BarColumn(), DownloadColumn(), TimeElapsedColumn(), TimeRemainingColumn()
+    with _shown(what, _WHAT, *bar) as show:
+        yield show
 
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int], None]]:
     """Show a count on the terminal of what has been done, where nobody knows how much there is."""
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,.0f}"))
-    console = Console(stderr=True)
-    with Progress(
-        *columns, TimeElapsedColumn(), console=console, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done: bar.update(task, completed=done)
+    number = "{task.completed:,.0f}", TimeElapsedColumn()
+    with _shown(what, SpinnerColumn(), _WHAT, *number) as show:
+        yield lambda done: show(done, None)
 
 
 @contextmanager
 def steps(what: str, of: str) -> Iterator[Callable[[int, int], None]]:
     """Show a bar on the terminal; call what it yields with the steps done and how many there
     are."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn(of),
-        TimeElapsedColumn(),
-    )
+    with _shown(what, _WHAT, BarColumn(), MofNCompleteColumn(), of, TimeElapsedColumn()) as show:
+        yield show
+
+
+@contextmanager
+def _shown(
+    what: str, *columns: str | ProgressColumn
+) -> Iterator[Callable[[int | None, int | None], None]]:
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
         task = bar.add_task(what, total=None)
