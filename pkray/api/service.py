@@ -119,8 +119,8 @@ class Service:
         return self.status()
 
     def keep(self, timeout: float = 120.0) -> bool:
-        """Start what is to run again where tables are there and no pool is, as after all workers
-        were lost; cheap where one is.
+        """Start what is to run again where no pool is, as after all workers were lost; keep one
+        without tables from ending for half a minute.
 
         Args:
             timeout: as of `start`.
@@ -131,7 +131,7 @@ class Service:
         Raises:
             ServiceUnavailableError, ServiceStartError: as of `start`.
         """
-        if self._runs.is_running() or not self._catalog.list_tables():
+        if self._runs.hold():
             return False
         self.start(timeout)
         return True

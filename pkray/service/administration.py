@@ -42,8 +42,8 @@ class Administration(Protocol):
         """Start the pool, if it does not run, and wait until its workers do."""
         ...
 
-    def is_running(self) -> bool:
-        """Whether there is a pool; asks nobody else."""
+    def hold(self) -> bool:
+        """Whether there is a pool; it does not end for half a minute, with tables or without."""
         ...
 
     def placed(self) -> Sequence[Placed]:

@@ -77,11 +77,13 @@ def test_secrets_are_files_alone():
 def test_what_compose_sets_are_settings(name):
     known = {each.variable for each in SETTINGS}
     given = compose()["services"][name]["environment"]
-    assert set(given) <= known
+    ours = {key for key in given if key.startswith("PKRAY_")}
+    assert ours <= known
+    assert set(given) - ours == {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"}
     assert all(
         str(value).startswith("/run/secrets/")
         for key, value in given.items()
-        if key.endswith("_FILE")
+        if key.endswith(("_FILE", "_PATH"))
     )
 
 

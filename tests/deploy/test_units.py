@@ -39,9 +39,10 @@ def test_secrets_come_from_credentials():
     lines = unit(next(path for path in UNITS if path.name == "pkray.service"))
     given = {line.partition(":")[0] for line in lines["LoadCredential"]}
     files = {
-        line.partition("=")[2].removeprefix("%d/")
+        pair.partition("=%d/")[2]
         for line in lines["Environment"]
-        if line.partition("=")[0].endswith("_FILE")
+        for pair in line.split()
+        if "=%d/" in pair
     }
     assert given == files
 

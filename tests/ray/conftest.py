@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import sys
+import tempfile
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import pkray
+from tests.ray.marked import MARK, kill_marked
 
 WORKERS = str(Path(__file__).with_name("workers"))
 """What Ray's processes find first; not those of tests."""
@@ -79,3 +85,20 @@ def end_pool(catalog: pkray.Catalog) -> None:
 def job():
     """A commit user of the test's own."""
     return f"job-{next(_numbers)}"
+
+
+@pytest.fixture
+def apart() -> Iterator[dict[str, str]]:
+    """An environment in which no cluster is known; all processes that have it end."""
+    folder, mark = (
+        tempfile.mkdtemp(prefix="pk-", dir="/tmp"),
+        uuid.uuid4().hex,
+    )  # sockets: 107 bytes
+    left_out = ("RAY_ADDRESS", "PKRAY_RAY", "PKRAY_WAREHOUSE")
+    env = {name: value for name, value in os.environ.items() if name not in left_out}
+    places = [WORKERS, *sys.path]
+    env |= {MARK: mark, "RAY_TMPDIR": folder, "TMPDIR": folder}
+    env["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    yield env
+    kill_marked(mark)
+    shutil.rmtree(folder, ignore_errors=True)

@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shutil
 import subprocess
 import sys
-import tempfile
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 import pkray
 from pkray.cli.app import main
 from tests.ray import heads
-from tests.ray.conftest import WORKERS, end_pool
+from tests.ray.conftest import end_pool
+from tests.ray.marked import MARK, kill_marked
 
 pytestmark = pytest.mark.ray
 
-MARK = "PKRAY_TEST_CLUSTER"
-"""Environment that all processes of one cluster have, and no others."""
 MOST_SECONDS = 280
 
 
@@ -61,37 +55,6 @@ def living(kind: str, warehouse: Path, env: Mapping[str, str]) -> Iterator[subpr
     finally:
         process.kill()
         process.communicate()
-
-
-@pytest.fixture
-def apart() -> Iterator[dict[str, str]]:
-    """An environment in which no cluster is known; all processes that have it end."""
-    folder, mark = (
-        tempfile.mkdtemp(prefix="pk-", dir="/tmp"),
-        uuid.uuid4().hex,
-    )  # sockets: 107 bytes
-    left_out = ("RAY_ADDRESS", "PKRAY_RAY", "PKRAY_WAREHOUSE")
-    env = {name: value for name, value in os.environ.items() if name not in left_out}
-    places = [WORKERS, *sys.path]
-    env |= {MARK: mark, "RAY_TMPDIR": folder, "TMPDIR": folder}
-    env["PYTHONPATH"] = os.pathsep.join(filter(None, places))
-    yield env
-    kill_marked(mark)
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def kill_marked(mark: str) -> int:
-    """Kill all processes of a cluster at once; say how many."""
-    found: set[psutil.Process] = set()
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == mark:  # Ray's workers write over their own
-                found |= {process, *process.children(recursive=True)}
-    for process in found:
-        with contextlib.suppress(psutil.Error):
-            process.kill()
-    psutil.wait_procs(found, timeout=60)
-    return len(found)
 
 
 def test_what_ran_in_a_killed_process_is_brought_back_from_files(ray_cluster, tmp_path, apart):

@@ -70,6 +70,10 @@ class KeeperClient(Client):
         """Have one process get no more parts, and lose those that it has; how many these are."""
 
     @method(_ASK, is_short=True)
+    def hold(self) -> None:
+        """Put off the end of a pool that has no tables."""
+
+    @method(_ASK, is_short=True)
     def overview(self) -> Overview:
         """Tell what there is, for people."""
 

@@ -62,9 +62,13 @@ class RayAdministration:
                 )
             time.sleep(_LOOK_SECONDS)
 
-    def is_running(self) -> bool:
-        """Whether there is a pool; asks nobody else."""
-        return Pool.is_running(self._name)
+    def hold(self) -> bool:
+        """Whether there is a pool; it does not end for half a minute, with tables or without."""
+        if not Pool.is_running(self._name):
+            return False
+        with suppress(ServiceUnavailableError):  # Ray starts a keeper anew
+            self._open_pool().keeper.hold.once()
+        return True
 
     def placed(self) -> list[Placed]:
         """List the processes, and what tables have in them."""
@@ -164,7 +168,7 @@ class RayAdministration:
 
     def stop(self) -> None:
         """End the pool, and the actors of tables that have their own."""
-        if self.is_running():
+        if Pool.is_running(self._name):
             with suppress(ServiceUnavailableError):
                 self._open_pool().release_all()
         own = [name for prefix in self._tables() for name in self._actors(prefix)]
@@ -175,7 +179,7 @@ class RayAdministration:
 
     def _overview(self) -> Overview | None:
         """Ask the keeper; None where there is none, or it does not answer."""
-        if self.is_running():
+        if Pool.is_running(self._name):
             with suppress(ServiceUnavailableError):
                 return self._open_pool().keeper.overview.once()
         return None

@@ -77,7 +77,7 @@ _UNEVEN_SECONDS = 10.0
 _IDLE_WITHIN_SECONDS = 20.0
 """After which a worker hands over what is never idle, too."""
 _EMPTY_SECONDS = 30.0
-"""After which a pool without tables ends."""
+"""After which a pool without tables ends, if nobody holds it."""
 _OVERTAKEN_SECONDS = 5.0
 """How long a call waits for one that its caller made before it, and that may be lost."""
 _COMPACTIONS = 2
@@ -237,6 +237,9 @@ class _Keeper:
         if isinstance(table, HostedTable):
             self.open(table)
         return self.served.locate(table, index)
+
+    def hold(self) -> None:
+        self._used = time.monotonic()
 
     def _fit(self) -> None:
         """Start the workers that are to be there and are not."""

@@ -1,0 +1,124 @@
+"""What the files of `deploy/` run makes a service, translated to processes of this machine."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.deploy.files import commands
+from tests.ray.marked import kill_marked
+
+pytestmark = pytest.mark.ray
+
+MOST_SECONDS = 200
+COMMANDS = commands()
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+class Machine:
+    """A folder in which lines of containers run as processes of one cluster.
+
+    Args:
+        environment: that all of them have.
+    """
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder, self._port = folder, free_port()
+        (folder / "token").write_text("a" * 64)
+        self.environment = {
+            **environment,
+            "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
+            "PKRAY_WAREHOUSE": str(folder / "warehouse"),
+            "RAY_AUTH_MODE": "token",
+            "RAY_AUTH_TOKEN_PATH": str(folder / "token"),
+        }
+
+    def _line(self, place: str) -> str:
+        line = COMMANDS[place].replace("--port=6379", f"--port={self._port}")
+        line = line.replace("head:6379", f"127.0.0.1:{self._port}")
+        return line.replace("--dashboard-host=0.0.0.0", "--include-dashboard=false")
+
+    def begin(self, place: str) -> subprocess.Popen[bytes]:
+        """Begin what stands somewhere; it writes into a file."""
+        with (self._folder / place.replace(" ", "-")).open("wb") as file:
+            return subprocess.Popen(
+                ["bash", "-c", self._line(place)],
+                env=self.environment,
+                cwd=self._folder,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+            )
+
+    def run(self, place: str, **more: str) -> int:
+        """Run what stands somewhere to its end; give how it ends."""
+        command = ["bash", "-c", self._line(place)]
+        return subprocess.run(
+            command, env=self.environment | more, cwd=self._folder, timeout=MOST_SECONDS
+        ).returncode
+
+    def status(self) -> list[dict[str, Any]]:
+        """Ask what runs."""
+        command = [sys.executable, "-m", "pkray", "service", "status", "--json"]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=MOST_SECONDS
+        )
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+    def said(self) -> str:
+        """Give what all have written, for those who look why something fails."""
+        files = (path for path in self._folder.iterdir() if path.is_file())
+        return "\n".join(f"== {path.name}\n{path.read_text()[-2000:]}" for path in files)
+
+
+def await_(reached: Callable[[], Any], machine: Machine) -> Any:
+    deadline = time.monotonic() + MOST_SECONDS
+    while not (found := reached()):
+        assert time.monotonic() < deadline, machine.said()
+        time.sleep(0.5)
+    return found
+
+
+def test_containers_and_pods_make_a_service_that_is_healthy_drained_and_left(tmp_path, apart):
+    machine = Machine(tmp_path, apart)
+    head = machine.begin("compose head command")
+    await_(lambda: machine.run("Dockerfile HEALTHCHECK") == 0, machine)
+    machine.begin("compose worker command")
+
+    def workers() -> dict[str, str]:
+        found = (each for each in machine.status() if each["kind"] == "worker")
+        return {each["node"]: each["state"] for each in found if each["node"]}
+
+    first = set(workers())
+    both = await_(lambda: len(found := workers()) == 2 and found, machine)
+    (joined,) = set(both) - first
+    assert machine.run("chart ray-worker preStop", POD_IP=joined) == 0
+    assert await_(lambda: workers().get(joined) == "drained", machine)
+    head.send_signal(signal.SIGTERM)
+    assert head.wait(MOST_SECONDS) == 0, machine.said()
+    assert machine.run("Dockerfile HEALTHCHECK") == 0  # the service outlives who waits for it
+
+
+@pytest.mark.slow
+def test_who_stays_ends_with_the_cluster(tmp_path, apart):
+    machine = Machine(tmp_path, apart)
+    machine.environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = "5"
+    head = machine.begin("compose head command")
+    await_(lambda: machine.run("Dockerfile HEALTHCHECK") == 0, machine)
+    processes = kill_marked(apart["PKRAY_TEST_CLUSTER"], but=head.pid)
+    assert processes >= 3
+    assert head.wait(MOST_SECONDS) != 0
