@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from contextlib import suppress
 from typing import Any
 
 from pkray.cli.app import app
@@ -16,7 +17,8 @@ def parse(words: list[str]) -> None:
     """
     import typer.main
 
-    _follow(typer.main.get_command(app), words)
+    with suppress(typer.Exit):  # such as --version, which is done while it is read
+        _follow(typer.main.get_command(app), words)
 
 
 def parse_ray(words: list[str]) -> None:
