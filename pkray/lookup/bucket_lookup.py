@@ -13,7 +13,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
-from pkray.lookup.store import LookupStore
+from pkray.lookup.store import Found, LookupStore
 from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, take
 from pkray.lsm.keys.key_prefixes import KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
@@ -298,10 +298,15 @@ class RunsSearch:
     ) -> Iterator[tuple[DataFileMeta, Ints, Ints, pa.Table]]:
         """Yield for each file positions in the keys, positions in the file, and rows."""
         keys = self._arrays(wanted)
-        for file, inside in run_ranges(run, self._types).files_of(keys):
+
+        def locate(part: tuple[DataFileMeta, Ints]) -> tuple[DataFileMeta, Ints, Found]:
+            file, inside = part
             some = wanted if len(inside) == len(wanted) else wanted[inside]
             asked = self._key_table(some)
-            found, places, rows = self._store.locate(self._source, file, asked, list(columns))
+            return file, some, self._store.locate(self._source, file, asked, list(columns))
+
+        parts = run_ranges(run, self._types).files_of(keys)
+        for file, some, (found, places, rows) in self._source.side_by_side(locate, parts):
             deleted = self._vectors.get(file.file_name)
             if deleted is not None:
                 kept = ~deleted.contains(places)

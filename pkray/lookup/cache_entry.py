@@ -12,6 +12,7 @@ import pyarrow as pa
 from pkray.lookup.arrow_copy import ArrowCopy
 from pkray.lookup.block_store import LocalDiskError
 from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.page_search import PageSearch
 
 _log = logging.getLogger(__name__)
 
@@ -21,10 +22,14 @@ class CacheEntry:
 
     Attributes:
         lock: held while a copy is looked for or made.
+        pages_lock: held while the pages are opened, once for all who ask.
         is_being_made: a `CachedFile` is made by the `CopyThread`.
         is_dropped: the data file is not live any more.
         cached_file: finds rows by key.
         arrow_copy: is read whole.
+        pages: finds rows by key in what lies beside the data file.
+        pages_retry_at: epoch milliseconds; they are not opened before.
+        rows_read: of the data file or its pages, for keys, while there was no copy.
         reads: how often the data file was read whole.
         last_access: epoch milliseconds.
         retry_at: epoch milliseconds; no copy is made before.
@@ -33,10 +38,14 @@ class CacheEntry:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
+        self.pages_lock = threading.Lock()
         self.is_being_made = False
         self.is_dropped = False
         self.cached_file: CachedFile | None = None
         self.arrow_copy: ArrowCopy | None = None
+        self.pages: PageSearch | None = None
+        self.pages_retry_at = 0
+        self.rows_read = 0
         self.reads = 0
         self.last_access = 0
         self.retry_at = 0
@@ -54,10 +63,15 @@ class CacheEntry:
 
     @property
     def memory_bytes(self) -> int:
-        return 0 if self.cached_file is None else self.cached_file.index.nbytes
+        pages = 0 if self.pages is None else self.pages.nbytes
+        return pages + (0 if self.cached_file is None else self.cached_file.index.nbytes)
 
     @property
     def is_held(self) -> bool:
+        return self.has_copy or self.pages is not None
+
+    @property
+    def has_copy(self) -> bool:
         return self.cached_file is not None or self.arrow_copy is not None
 
 

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from pkray.errors import StorageError
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.arrow_copy import ArrowCopy
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cache_entry import CacheEntry, CopyThread, DroppedError, while_live
 from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.page_search import PageSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.options import TableOptions
 from pkray.storage.owned_directory import OwnedDirectory
@@ -64,6 +66,7 @@ class LookupStats:
         hits: lookups in a file whose copy was there.
         builds: copies made.
         scans: lookups that read the data file, for many keys or without a copy.
+        page_reads: lookups that read pages beside the data file.
         degraded: those of them that did so because the local disk failed.
         evictions: copies removed for space, age or damage.
         making: copies being made now; lookups read these files meanwhile.
@@ -72,6 +75,7 @@ class LookupStats:
     hits: int = 0
     builds: int = 0
     scans: int = 0
+    page_reads: int = 0
     degraded: int = 0
     evictions: int = 0
     making: int = 0
@@ -114,11 +118,13 @@ class LocalFileCache:
         columns: list[str],
         *,
         waits: bool,
+        begins: bool = True,
     ) -> CachedFile | None:
         """Return the copy to find rows by key in; None if there is none yet, or can be none now.
 
         Args:
             waits: until there is one, if there can be.
+            begins: to make one, where there is none.
 
         Raises:
             LocalDiskError: the local disk fails; say so to `failed`.
@@ -128,6 +134,8 @@ class LocalFileCache:
         if held is not None:
             self.count(hits=1)
             return held
+        if not (waits or begins or self._thread is None):
+            return None
         if entry.is_unsorted or self._clock() < max(entry.retry_at, self._retry_at):
             self.count(degraded=1)
             return None
@@ -139,6 +147,49 @@ class LocalFileCache:
                 return None
         self._thread.make(entry, file.file_name, make)
         return None
+
+    def pages(self, source: DataFileSource, file: DataFileMeta) -> PageSearch | None:
+        """Return what finds keys in the pages beside a file; None if there are none to be read,
+        or there is a copy."""
+        if not file.extra_files:
+            return None
+        entry = self._touch(file)
+        with entry.pages_lock:
+            if entry.pages is not None or self._clock() < entry.pages_retry_at:
+                return entry.pages
+            if entry.cached_file is not None:
+                return None
+            try:
+                opened = source.as_written(file).row_pages(file)
+            except StorageError as error:
+                self.pages_failed(file, error)
+                return None
+            if opened is None or opened.row_count != file.row_count:
+                return None
+            found = PageSearch(opened)
+            with self._lock:
+                if self._entries.get(file.file_name) is entry:
+                    entry.pages = found
+                    self._evict_beyond_limits()
+            return found
+
+    def pages_failed(self, file: DataFileMeta, error: StorageError) -> None:
+        """Leave the pages beside a file alone for a while: lookups read the file."""
+        _log.warning("lookups read %s itself, slower: %s", file.file_name, error)
+        self.count(degraded=1)
+        entry = self._touch(file)
+        entry.pages, entry.pages_retry_at = None, self._clock() + RETRY_MILLIS
+
+    def count_rows(self, file: DataFileMeta, rows: int) -> int:
+        """Count rows that lookups read of a file without a copy; return how many there were so
+        far."""
+        entry = self._touch(file)
+        entry.rows_read += rows
+        return entry.rows_read
+
+    def rows_read(self, file: DataFileMeta) -> int:
+        """Count the rows that lookups have read of a file without a copy."""
+        return self._touch(file).rows_read
 
     def _make(
         self,
@@ -185,7 +236,7 @@ class LocalFileCache:
         with self._lock:
             if isinstance(copy, CachedFile):
                 self._drop_blocks(entry.cached_file)
-                entry.cached_file = copy
+                entry.cached_file, entry.pages = copy, None
             else:
                 entry.arrow_copy = copy
             self.count(builds=1)
@@ -193,7 +244,7 @@ class LocalFileCache:
             if self._entries.get(file.file_name) is not entry:
                 self._drop_copies(entry)  # the file went while it was copied
             self._evict_beyond_limits()
-            if not entry.is_held:
+            if not entry.has_copy:
                 self._back_off(entry)
 
     def _back_off(self, entry: CacheEntry) -> None:
@@ -259,7 +310,7 @@ class LocalFileCache:
                 file_name,
             )
             entry = self._entries.get(file_name)
-            if entry is not None and entry.is_held:
+            if entry is not None and entry.has_copy:
                 self.count(evictions=1)
                 self._drop_copies(entry)
                 self._back_off(entry)
@@ -285,8 +336,8 @@ class LocalFileCache:
             if entry.is_held:
                 disk -= entry.disk_bytes
                 memory -= entry.memory_bytes
+                self.count(evictions=entry.has_copy)
                 self._drop_copies(entry)
-                self.count(evictions=1)
 
     def expire(self) -> None:
         """Remove the copies that were not used for the retention time."""
@@ -294,7 +345,7 @@ class LocalFileCache:
             oldest = self._clock() - self._limits.retention_millis
             for name, entry in list(self._entries.items()):
                 if entry.last_access < oldest:
-                    self.count(evictions=entry.is_held)
+                    self.count(evictions=entry.has_copy)
                     self._remove(name)
 
     def drop(self, file_names: Iterable[str]) -> None:
@@ -311,7 +362,8 @@ class LocalFileCache:
 
     def _drop_copies(self, entry: CacheEntry) -> None:
         cached = entry.cached_file
-        entry.cached_file = entry.arrow_copy = None
+        entry.cached_file = entry.arrow_copy = entry.pages = None
+        entry.rows_read = 0
         self._drop_blocks(cached)
 
     def _drop_blocks(self, copy: CachedFile | None) -> None:
@@ -334,7 +386,7 @@ class LocalFileCache:
             held = [entry for entry in self._entries.values() if entry.is_held]
             return LookupStats(
                 **self._counters,
-                files=len(held),
+                files=sum(entry.has_copy for entry in held),
                 making=sum(entry.is_being_made for entry in self._entries.values()),
                 disk_bytes=sum(entry.disk_bytes for entry in held),
                 memory_bytes=sum(entry.memory_bytes for entry in held),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,6 +11,10 @@ import pyarrow.compute as pc
 from pkray.format.data_file import DataFileMeta
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, SEQUENCE
+from pkray.storage.row_pages import RowPages
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 SYSTEM_COLUMNS = (SEQUENCE, KIND)
 
@@ -30,6 +34,19 @@ class DataFileSource(Protocol):
         Args:
             condition: rows that it does not hold for may be left out.
         """
+        ...
+
+    def row_pages(self, file: DataFileMeta) -> RowPages | None:
+        """Open the pages of the file's rows, as it was written; None where there are none.
+
+        Raises:
+            StorageError: they cannot be read; the file itself perhaps can.
+        """
+        ...
+
+    def side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
+        """Yield what is made of each item, by work that reads files: together where that waits for
+        answers."""
         ...
 
     def is_at_hand(self, file: DataFileMeta) -> bool:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.errors import StorageError
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.block_store import LocalDiskError
@@ -31,6 +32,10 @@ LARGE_ROWS = 128 << 10
 """Copying more takes a lookup noticeable time."""
 ROWS_SCANNED_PER_KEY = 32
 """A key found through blocks costs as much as reading so many rows of a file."""
+
+PAGES_BEFORE_COPY = 4
+"""A file is copied once lookups have read one row in so many of it in pages: until then they cost
+less than the copy."""
 
 Found = tuple[Ints, Ints, pa.Table]
 """Query positions, row positions in the file, rows."""
@@ -270,16 +275,55 @@ class LookupStore:
         keys: list[pa.Array],
         columns: list[str],
     ) -> Found:
-        if len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count:
+        few = len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count
+        if few:
+            in_pages = self._in_pages(source, file, key_columns, keys, columns)
+            if in_pages is not None:
+                return in_pages
+            pays = self._is_read_much(source, file, len(keys[0]))
             try:
-                cached = self._copied(source, file, key_columns, columns, len(keys[0]))
+                cached = self._copied(source, file, key_columns, columns, len(keys[0]), pays)
                 if cached is not None:
                     return _joined(list(cached.find(keys, columns)))
             except LocalDiskError as error:
                 self._copies.failed(file.file_name, error)
         self._copies.count(scans=1)
         found = list(self._scan(source, file, key_columns, keys, columns))
+        if few and self._is_read_much(source, file, len(keys[0])):
+            self.prepare(source, file, key_columns, columns)
         return _joined(found) if found else _no_rows(source, file, columns)
+
+    def _is_read_much(self, source: DataFileSource, file: DataFileMeta, asked: int) -> bool:
+        """Whether a copy pays that nobody waits for: many keys are asked for, or lookups of few
+        have read as many rows as the file has."""
+        is_sparse = asked <= FEW_KEYS and not source.is_at_hand(file)
+        return not is_sparse or self._copies.rows_read(file) >= file.row_count
+
+    def _in_pages(
+        self,
+        source: DataFileSource,
+        file: DataFileMeta,
+        key_columns: list[str],
+        keys: list[pa.Array],
+        columns: list[str],
+    ) -> Found | None:
+        """Find keys in the pages beside a file; None: there are none, or it would be too many."""
+        search = None if source.is_at_hand(file) else self._copies.pages(source, file)
+        if search is None or not search.holds(columns):
+            return None
+        pages = search.pages_of(keys)
+        if 2 * len(pages) > len(search):
+            return None
+        try:
+            found = list(search.find(keys, pages, columns))
+        except StorageError as error:
+            self._copies.pages_failed(file, error)
+            return None
+        self._copies.count(page_reads=1)
+        rows = len(pages) * file.row_count // len(search)
+        if self._copies.count_rows(file, rows) * PAGES_BEFORE_COPY >= file.row_count:
+            self.prepare(source, file, key_columns, columns)
+        return _joined(found) if found else (*_NOWHERE, search.schema_of(columns).empty_table())
 
     def _copied(
         self,
@@ -288,8 +332,12 @@ class LookupStore:
         key_columns: list[str],
         columns: list[str],
         asked: int,
+        pays: bool = True,
     ) -> CachedFile | None:
         """Return the file's copy, to find so many keys in; None: they are found in the file.
+
+        Args:
+            pays: to begin a copy, though it is not waited for.
 
         Raises:
             LocalDiskError: the local disk fails.
@@ -298,10 +346,12 @@ class LookupStore:
         if at_hand and file.row_count <= SMALL_ROWS:
             return None
         waits = not at_hand and (asked > FEW_KEYS or file.row_count <= LARGE_ROWS)
-        return self._copies.cached_file(source, file, key_columns, columns, waits=waits)
+        return self._copies.cached_file(
+            source, file, key_columns, columns, waits=waits, begins=pays
+        )
 
-    @staticmethod
     def _scan(
+        self,
         source: DataFileSource,
         file: DataFileMeta,
         key_columns: list[str],
@@ -311,8 +361,15 @@ class LookupStore:
         search = ScanSearch(keys)
         read = list(dict.fromkeys([*columns, *key_columns]))
         batches = source.read_numbered(file, read, _condition(key_columns[0], keys[0]))
-        for queries, rows, batch in search.find(batches, key_columns):
+        for queries, rows, batch in search.find(self._counted(file, batches), key_columns):
             yield queries, rows, pa.Table.from_batches([batch]).select(columns)
+
+    def _counted(
+        self, file: DataFileMeta, batches: Iterable[tuple[int, pa.RecordBatch]]
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+        for first, batch in batches:
+            self._copies.count_rows(file, batch.num_rows)
+            yield first, batch
 
 
 def _condition(name: str, keys: pa.Array) -> pc.Expression | None:
@@ -354,6 +411,9 @@ def _with_prefixes(
             if len(rows):
                 found = batch.select(columns).take(pa.array(rows))
                 yield rows + first, pa.Table.from_batches([found])
+
+
+_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64)
 
 
 def _joined_rows(parts: list[tuple[Ints, pa.Table]]) -> tuple[Ints, pa.Table]:

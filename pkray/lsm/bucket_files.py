@@ -78,8 +78,9 @@ class BucketFiles:
 
     def delete(self, files: Iterable[DataFileMeta]) -> None:
         """Delete files that were never handed over to a commit."""
+        files = list(files)
         names = [file.file_name for file in files]
         if self._flushed_rows:
             self._flushed_rows.drop(names)
         if names:
-            self.store.delete([self.path(name) for name in names])
+            self.store.delete([self.path(name) for file in files for name in file.names])

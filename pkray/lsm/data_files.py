@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,11 @@ from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet import read_batches
 from pkray.storage.parquet.reader import BATCH_BYTES
 from pkray.storage.parquet.row_groups import RowGroupFilter, numbered, row_groups_with
+from pkray.storage.row_pages import SUFFIX, RowPages
+from pkray.storage.side_by_side import ahead
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 READ_ROWS = 64 << 10
 """Rows of a batch, unless the reader says how many."""
@@ -143,6 +148,19 @@ class DataFileStore(BucketFiles):
             return
         for group, first in row_groups_with(self.store, self.path(file.file_name), condition):
             yield from numbered(self.read(file, columns, row_groups=[group]), first)
+
+    def row_pages(self, file: DataFileMeta) -> RowPages | None:
+        """Open the pages of a file's rows, written beside it; None where there are none.
+
+        Raises:
+            MissingFileError, CorruptFileError: as `RowPages.open`.
+        """
+        name = file.file_name + SUFFIX
+        return RowPages.open(self.store, self.path(name)) if name in file.extra_files else None
+
+    def side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Yield what is made of each item, as `ahead`."""
+        return ahead(self.store, work, items)
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
         """Whether the file's rows are in memory, from where they are read."""

@@ -13,9 +13,12 @@ from pkray.lsm.merge.merge_function import count_deletes
 from pkray.options import TableOptions
 from pkray.schema.table_schema import KEY_PREFIX, SEQUENCE
 from pkray.storage.parquet import ParquetWriter
+from pkray.storage.row_pages import SUFFIX, RowPagesWriter
 
 ROWS_BETWEEN_LOOKS = 1_000
 """A file's size is not looked at more often, however small the target; as in Paimon."""
+PAGED_ROWS = 64 << 10
+"""A flush of so many may go to a higher level as it is; fewer are merged, or copied, soon."""
 
 
 class RunWriter(Abortable):
@@ -50,7 +53,10 @@ class RunWriter(Abortable):
         if self._open is None:
             options = self._store.options_for(self._level, self._prefix)
             name = self._new_name()
-            self._open = _OpenFile(self._store, name, self._level, self._source, options)
+            is_large = self._level > 0 or rows.num_rows >= PAGED_ROWS
+            has_pages = is_large and self._prefix == "data" and options.lookup_pages_enabled
+            place = (self._level, self._source)
+            self._open = _OpenFile(self._store, name, *place, options, has_pages)
         self._open.write(rows)
         if self._open.size_estimate >= self._target_size:
             self._finish_file()
@@ -86,10 +92,17 @@ class _OpenFile:
     Args:
         store: of its bucket.
         options: how it is written.
+        has_pages: whether its rows are written in pages too, see `RowPages`.
     """
 
     def __init__(
-        self, store: BucketFiles, name: str, level: int, source: int, options: TableOptions
+        self,
+        store: BucketFiles,
+        name: str,
+        level: int,
+        source: int,
+        options: TableOptions,
+        has_pages: bool,
     ) -> None:
         self._store = store
         self._name = name
@@ -101,6 +114,10 @@ class _OpenFile:
         copies = {KEY_PREFIX + key: key for key in self._keys}
         file_schema = schema.file_schema
         self._writer = ParquetWriter(store.store, store.path(name), file_schema, options, copies)
+        self._pages: RowPagesWriter | None = None
+        if has_pages:
+            path = store.path(name + SUFFIX)
+            self._pages = RowPagesWriter(store.store, path, schema.row_schema, self._keys)
         self._columns = [name for name in file_schema.names if name not in copies]
         names = [field.name for field in schema.fields]
         self._stats = StatsCollector(names, schema.types(names), column_modes(options, names))
@@ -118,6 +135,8 @@ class _OpenFile:
     def write(self, rows: pa.RecordBatch) -> None:
         columns = dict(zip(rows.schema.names, rows.columns, strict=True))
         self._writer.write(rows.select(self._columns))
+        if self._pages is not None:
+            self._pages.write(rows)
         keys = [columns[name] for name in self._keys]
         if self._first is None:
             self._first = [_value(column, 0) for column in keys]
@@ -131,11 +150,18 @@ class _OpenFile:
 
     def finish(self) -> DataFileMeta:
         assert self._first is not None
+        try:
+            if self._pages is not None:
+                self._pages.close()
+            file_size = self._writer.close()
+        except BaseException:
+            self.abort()
+            raise
         ends = [pa.concat_arrays(pair) for pair in zip(self._first, self._last, strict=True)]
         min_key, max_key = binary_row.encode(ends, self._key_types).to_pylist()
         return DataFileMeta(
             file_name=self._name,
-            file_size=self._writer.close(),
+            file_size=file_size,
             row_count=self._rows,
             min_key=min_key,
             max_key=max_key,
@@ -148,10 +174,15 @@ class _OpenFile:
             creation_time=self._store.clock(),
             delete_row_count=self._deletes,
             file_source=self._source,
+            extra_files=() if self._pages is None else (self._name + SUFFIX,),
         )
 
     def abort(self) -> None:
         self._writer.abort()
+        if self._pages is not None:
+            self._pages.abort()
+            names = self._name, self._name + SUFFIX  # one of the two may be there already
+            self._store.store.delete([self._store.path(name) for name in names])
 
 
 def _value(column: pa.Array, row: int) -> pa.Array:

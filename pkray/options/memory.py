@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pkray.options.option import option
-from pkray.options.values import DURATION, HOUR, MB, POSITIVE_SIZE, SIZE, choice, integer
+from pkray.options.values import BOOLEAN, DURATION, HOUR, MB, POSITIVE_SIZE, SIZE, choice, integer
 
 
 @dataclass(frozen=True)
@@ -41,4 +41,10 @@ class MemoryOptions:
     )
     lookup_cache_max_memory_size: int = option(
         "lookup.cache-max-memory-size", SIZE, 256 * MB, "Memory for lookups."
+    )
+    lookup_pages_enabled: bool = option(
+        "lookup.pages.enabled",
+        BOOLEAN,
+        False,
+        "Rows are written in small pages beside large data files: fresh owners find keys at once.",
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -60,6 +60,9 @@ class BranchStore(ObjectStore):
 
     def read_marked(self, path: str) -> tuple[bytes, Hashable]:
         return self.main.read_marked(self._path(path))
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        return self.main.read_ranges(self._path(path), ranges)
 
     def write(self, path: str, data: bytes) -> None:
         self.main.write(self._path(path), data)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -114,6 +114,11 @@ class ObjectStore(abc.ABC):
         The mark is None where there is none that stands for the content. Raises `MissingFileError`.
         """
         return self.read(path), None
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Read the bytes from each start to each end, together. Raises `MissingFileError`."""
+        with self.open_input(path) as file:
+            return [file.read_at(end - start, start) for start, end in ranges]
 
     @abc.abstractmethod
     def write(self, path: str, data: bytes) -> None:

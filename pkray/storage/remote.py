@@ -6,7 +6,7 @@ import contextlib
 import os
 import re
 import threading
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from itertools import chain
@@ -61,6 +61,8 @@ _CLIENT_OPTIONS = frozenset(
 )
 LIST_CHUNK = 1000
 """Files that obstore hands over at a time: as many as S3 lists in one answer."""
+GAP_BYTES = 128 << 10
+"""Ranges of a file so near each other are one request: what is between costs less than another."""
 _QUOTED = re.compile(r'"[^"]*"')
 _open_url: Any = from_url
 _memory: dict[str, MemoryStore] = {}
@@ -131,6 +133,18 @@ class RemoteStore(ObjectStore):
         def get() -> tuple[bytes, Hashable]:
             found = obstore.get(self._store, key)
             return found.bytes().to_bytes(), found.meta.get("e_tag")
+
+        return self._call("read", path, get)
+
+    def read_ranges(self, path: str, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        key = self._key(path)
+        starts, ends = ([each[at] for each in ranges] for at in (0, 1))
+
+        def get() -> list[bytes]:
+            parts = obstore.get_ranges(
+                self._store, key, starts=starts, ends=ends, coalesce=GAP_BYTES
+            )
+            return [part.to_bytes() for part in parts]
 
         return self._call("read", path, get)
 

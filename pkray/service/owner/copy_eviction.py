@@ -37,5 +37,5 @@ class CopyEviction:
         self._is_set = False
         self._cache.expire()
         stats = self._cache.stats()
-        if stats.files or stats.making:
+        if stats.files or stats.making or stats.memory_bytes:
             self.watch()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 from msgspec.structs import replace
 
@@ -24,6 +25,9 @@ from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Holding, Lookup, LookupAnswer, Slice
 from pkray.service.schema_cache import SchemaCache
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import ahead
+
+Ints = npt.NDArray[np.int64]
 
 _TRIES = 3
 """Times that a lookup is begun anew, as files expire under it."""
@@ -93,7 +97,8 @@ class OwnerLookups:
                 self._check_not_waiting(asked, schema, session, total, answered)
         self._buckets.check_buckets(filter(_is_named, asked.slices), schema, answered)
         written = (bucket for session in sessions for bucket in list(session.writers))
-        for piece in self._reached(asked, chain(levels, written), answered):
+
+        def find_in(piece: Slice) -> tuple[Ints, pa.Table]:
             bucket = (piece.partition, piece.bucket)
             committed = levels.get(bucket, _EMPTY)
             held = (
@@ -111,8 +116,12 @@ class OwnerLookups:
             )
             if evolution is not None:
                 rows = evolution.apply_table(rows, asked.columns)
+            return found + piece.offset, rows
+
+        pieces = self._reached(asked, chain(levels, written), answered)
+        for found, rows in ahead(self._store, find_in, pieces):
             if len(found):
-                positions.append(found + piece.offset)
+                positions.append(found)
                 tables.append(rows)
         if not tables:
             return np.empty(0, np.int64), _empty(schema, asked.columns), answered

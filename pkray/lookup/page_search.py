@@ -1,0 +1,79 @@
+"""Find keys in the pages of rows that lie beside a data file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.lookup.block_layout import Ints
+from pkray.lookup.scan_search import ScanSearch
+from pkray.lsm.keys.keys import NormalizedKeys
+from pkray.storage.row_pages import RowPages
+
+PAGES_AT_ONCE = 256
+"""Read and searched together: 4 MB of rows."""
+
+
+class PageSearch:
+    """The pages of one data file, and what is known of their keys."""
+
+    def __init__(self, pages: RowPages) -> None:
+        self._pages = pages
+        self._first_keys = NormalizedKeys(list(pages.first_keys.columns)).packed()
+
+    def __len__(self) -> int:
+        return len(self._pages)
+
+    @property
+    def row_count(self) -> int:
+        return self._pages.row_count
+
+    @property
+    def nbytes(self) -> int:
+        """Memory in use."""
+        return self._pages.nbytes + 8 * len(self._pages)
+
+    def schema_of(self, columns: Sequence[str]) -> pa.Schema:
+        return pa.schema([self._pages.schema.field(name) for name in columns])
+
+    def holds(self, columns: Sequence[str]) -> bool:
+        return set(columns) <= set(self._pages.schema.names)
+
+    def pages_of(self, keys: Sequence[pa.Array]) -> Ints:
+        """Find the pages that may have the keys, ascending."""
+        at, found = self._first_keys.search(NormalizedKeys(self._typed(keys)))
+        pages = np.where(found, at, at - 1)
+        return np.unique(pages[pages >= 0])
+
+    def find(
+        self, keys: Sequence[pa.Array], pages: Ints, columns: Sequence[str]
+    ) -> Iterator[tuple[Ints, Ints, pa.Table]]:
+        """Find rows by key: query positions, row positions in the file, and ``columns``.
+
+        Args:
+            pages: as of `pages_of`.
+
+        Raises:
+            StorageError: pages are gone or damaged.
+        """
+        key_columns = self._pages.first_keys.schema.names
+        search = ScanSearch(self._typed(keys))
+        firsts = self._pages.first_rows
+        ends = np.append(firsts[1:], self.row_count)
+        for begin in range(0, len(pages), PAGES_AT_ONCE):
+            some = pages[begin : begin + PAGES_AT_ONCE]
+            rows = self._pages.read(some)
+            sizes = ends[some] - firsts[some]
+            places = np.repeat(firsts[some] - (np.cumsum(sizes) - sizes), sizes)
+            for queries, found, batch in search.find([(0, rows)], key_columns):
+                table = pa.Table.from_batches([batch]).select(list(columns))
+                yield queries, found + places[found], table
+
+    def _typed(self, keys: Sequence[pa.Array]) -> list[pa.Array]:
+        own = self._pages.first_keys.columns
+        return [
+            key if key.type == each.type else key.cast(each.type)
+            for key, each in zip(keys, own, strict=True)
+        ]
