@@ -8,24 +8,36 @@ A *record* is one event as text, such as a line of a file or the value of a mess
 *images*: the row before and after. A `Decoder` turns records into `Changes`: rows of the table's
 columns in the order of their events, with their kinds as ``_row_kind``. What is wrong with a record
 is found by halving (``decoder``): all records of a block are read together, and those that cannot
-be read one by one. The formats are ``debezium``. ``readings`` says how values stand in JSON,
-``connect`` reads the schemas that events bring, ``images`` the objects that are rows, by
-``json_index`` also what is null and what is not there.
+be read one by one. The formats are ``debezium``, ``maxwell`` and ``canal``; the latter two say of
+an update what its ``old_values`` were. ``readings`` says how values stand in JSON, ``connect``
+reads the schemas that events bring, ``images`` the objects that are rows, by ``json_index`` also
+what is null and what is not there. ``kinds`` are rows with a column that says what became of
+them.
 
-`decode` gives Arrow for a writer, `upsert` takes files in one commit.
+`decode` gives Arrow for a writer, `upsert` takes files in one commit. There a value that did not
+change, and that the database did not log, is looked up in the table (``stored_values``), or kept by
+a partial-update table. ``bad_records`` writes what cannot be read to a table of its own.
 
 What it does not do:
 
 - A number that stands for a time, and text that may be a decimal or its bytes, is read where the
   event's schema, or ``decimal_handling_mode`` and ``time_precision_mode``, say what it is; else the
   event is bad.
-- MAP columns are not read, and arrays are lists of one type.
+- MAP columns are not read, and arrays are lists of one type. Canal's values are text, and of scalar
+  columns alone. A MySQL TIMESTAMP is of no zone in Canal's and Maxwell's events, and no
+  TIMESTAMP_LTZ.
 - Truncates are bad events: they are no changes of rows.
 - Events of a table without a ``sequence.field`` count in the order in which they come. A part of a
   stream that comes again is followed by all that followed it; older events alone that come again
   make rows old.
 - A before-image is what the event brings. Where the source's replica identity is not FULL, it has
   no more than the key, and ``changelog-producer = input`` keeps it so.
+- A value that did not change is looked up by key before its row is written: of a key that changed
+  in the same event there is none, and the load ends. With a ``sequence.field``, an event that comes
+  late gets the value of a newer row. Merge engines other than deduplicate and partial-update refuse
+  such events.
+- Columns that are added without a schema are of the types that their first values show.
+- Events of several tables in one stream are not told apart: route them before.
 """
 
 from __future__ import annotations
@@ -34,12 +46,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pkray.cdc.bad_records import ERRORS, open_errors
     from pkray.cdc.decoding import decode
+    from pkray.cdc.kinds import with_row_kinds
     from pkray.cdc.upserts import Upserted, upsert
 
-__all__ = ["Upserted", "decode", "upsert"]
+__all__ = ["ERRORS", "Upserted", "decode", "open_errors", "upsert", "with_row_kinds"]
 
-_MODULE_OF = {"Upserted": "upserts", "decode": "decoding", "upsert": "upserts"}
+_MODULE_OF = {
+    "ERRORS": "bad_records",
+    "Upserted": "upserts",
+    "decode": "decoding",
+    "open_errors": "bad_records",
+    "upsert": "upserts",
+    "with_row_kinds": "kinds",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -152,12 +152,15 @@ def rows_of(
     after: Image,
     order: RowOrder,
     metadata: Mapping[str, pa.Array],
+    *,
+    markers: bool = True,
 ) -> Changes:
     """Make rows of images.
 
     Args:
         before, after: as many images of each.
         metadata: values of the metadata columns, one an image.
+        markers: whether a text may say that a value is not available.
 
     Raises:
         InputError, pa.ArrowInvalid: a value that does not fit.
@@ -169,11 +172,11 @@ def rows_of(
     arrays: dict[str, pa.Array] = {}
     for name in names:
         old, new = before.column(name), after.column(name)
-        marked = _marked(new)
+        marked = _marked(new) if markers else None
         if marked is not None:
             new = pc.if_else(pc.and_(marked, old.is_valid()), old, new)
         values = pa.concat_arrays([old, new]).take(pa.array(order.places))
-        marked = _marked(values)
+        marked = _marked(values) if markers else None
         if marked is not None:
             unavailable[name] = marked.to_numpy(zero_copy_only=False)
             values = pc.if_else(marked, pa.scalar(None, values.type), values)

@@ -34,6 +34,7 @@ class DebeziumJson:
         self.target = target
         self._handling = handling
         self._columns: dict[str | None, ImageColumns] = {}
+        self._readings(None)  # raises for types that are not read
         self._schema_of = lru_cache(8)(image_fields)
 
     def read(self, texts: pa.Array) -> list[Changes]:

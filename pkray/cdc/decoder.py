@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.cdc.canal import canal_json
 from pkray.cdc.changes import Changes, Target
 from pkray.cdc.debezium import DebeziumJson
 from pkray.cdc.envelopes import NewColumns
+from pkray.cdc.maxwell import maxwell_json
 from pkray.cdc.parsing import checked_texts
-from pkray.cdc.readings import Handling, readings_of
+from pkray.cdc.readings import Handling
 from pkray.errors import ChangeRecordError, InputError, OptionError, UnsupportedError
 
 NewColumnsPolicy: TypeAlias = Literal["refuse", "add"]
@@ -33,6 +35,8 @@ class ChangeFormat(StrEnum):
     """The formats of events that are records of text."""
 
     debezium_json = "debezium-json"
+    canal_json = "canal-json"
+    maxwell_json = "maxwell-json"
 
     @classmethod
     def named(cls, name: str) -> ChangeFormat:
@@ -50,13 +54,16 @@ class ChangeFormat(StrEnum):
 
 
 class _Reader(Protocol):
-    target: Target
+    @property
+    def target(self) -> Target: ...
 
     def read(self, texts: pa.Array) -> list[Changes]: ...
 
 
 _READERS: Mapping[ChangeFormat, Callable[[Target, Handling], _Reader]] = {
-    ChangeFormat.debezium_json: DebeziumJson
+    ChangeFormat.debezium_json: DebeziumJson,
+    ChangeFormat.canal_json: canal_json,
+    ChangeFormat.maxwell_json: maxwell_json,
 }
 
 
@@ -149,8 +156,6 @@ class Decoder:
     def __post_init__(self) -> None:
         check_word("new_columns", self.new_columns, NewColumnsPolicy)
         check_word("unavailable", self.unavailable, UnavailablePolicy)
-        for kind in self.target.values.values():
-            readings_of(kind, self.handling)  # raises for types that are not read
         self._reader = self._open()
 
     def _open(self) -> _Reader:

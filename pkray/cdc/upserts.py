@@ -11,10 +11,19 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.cdc.bad_records import BadRecords
 from pkray.cdc.changes import ROW_KIND, Changes, Target
-from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy
+from pkray.cdc.decoder import (
+    ChangeFormat,
+    Decoder,
+    NewColumnsPolicy,
+    Records,
+    UnavailablePolicy,
+    stop,
+)
 from pkray.cdc.readings import Handling
 from pkray.cdc.sources import LineFile
+from pkray.cdc.stored_values import with_stored_values
 from pkray.errors import InputError
 from pkray.format.snapshot import Snapshot
 from pkray.rows.input import Missing
@@ -31,10 +40,12 @@ class Upserted(NamedTuple):
     Attributes:
         snapshot: None where nothing was committed, or its snapshot has expired.
         rows: changes that were written.
+        bad: records that were left out, and are in the table of errors.
     """
 
     snapshot: Snapshot | None
     rows: int
+    bad: int = 0
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,7 @@ class Upsert:
             ``{"lsn": "source.lsn"}``.
         new_columns: ``add`` gives the table the columns that events have and it lacks.
         missing: ``null`` writes nulls where events lack columns.
+        errors: a table with the columns `ERRORS`, which takes bad records; default: they end it.
     """
 
     table: Table
@@ -56,6 +68,7 @@ class Upsert:
     missing: Missing = "error"
     commit_user: str | None = None
     commit_identifier: int | None = None
+    errors: Table | None = None
 
     def run(
         self,
@@ -70,23 +83,27 @@ class Upsert:
             commit: commits the writer.
         """
         while True:
-            with self.table.open_writer(self.commit_user, missing=self.missing) as writer:
+            bad = BadRecords(self.errors, self.commit_user, self.commit_identifier)
+            with bad, self.table.open_writer(self.commit_user, missing=self.missing) as writer:
                 target = self._target()
                 decoder = Decoder(
                     self.format,
                     target,
                     self.handling,
                     self.new_columns,
-                    "null" if self._is_partial else "refuse",
+                    self._unavailable,
+                    stop if self.errors is None else bad.add,
                 )
                 rows = 0
                 for changes in self._changes(decoder, files, advance):
                     if decoder.target is not target:
                         break
-                    writer.write(changes.rows, ROW_KIND)
-                    rows += changes.rows.num_rows
+                    writer.write(changes, ROW_KIND)
+                    bad.write()
+                    rows += changes.num_rows
                 else:
-                    return Upserted(commit(writer, self.commit_identifier), rows)
+                    bad.commit()
+                    return Upserted(commit(writer, self.commit_identifier), rows, bad.count)
             self._grow(decoder.target, files)
 
     def _target(self) -> Target:
@@ -94,22 +111,32 @@ class Upsert:
         return Target.from_schema(self.table.schema, self.metadata, may_lack=lacks)
 
     @property
-    def _is_partial(self) -> bool:
-        return self.table.schema.core.merge_engine == "partial-update"
+    def _unavailable(self) -> UnavailablePolicy:
+        """What the table's merge engine makes of values that events do not bring."""
+        engine = self.table.schema.core.merge_engine
+        if engine == "partial-update":
+            return "null"
+        return "mark" if engine == "deduplicate" else "refuse"
 
     def _changes(
         self, decoder: Decoder, files: Sequence[LineFile], advance: Advance
-    ) -> Iterator[Changes]:
+    ) -> Iterator[pa.Table]:
         for file in files:
             for records, done in file.records():
-                changes = decoder.decode(records)
-                yield self._without_images(changes) if self._is_partial else changes
+                yield self._rows(decoder.decode(records), records)
                 advance(done)
 
-    def _without_images(self, changes: Changes) -> Changes:
-        """Leave out before-images, which a partial-update table does not take."""
-        is_kept = pc.not_equal(changes.rows.column(ROW_KIND), "-U")
-        return Changes(changes.rows.filter(is_kept), {})
+    def _rows(self, changes: Changes, records: Records) -> pa.Table:
+        if self._unavailable == "null":  # such a table takes no before-images
+            return changes.rows.filter(pc.not_equal(changes.rows.column(ROW_KIND), "-U"))
+        try:
+            return with_stored_values(changes, self.table)
+        except InputError as error:
+            last = records.first + len(records.texts) - 1
+            raise InputError(
+                f"{records.source} {records.unit}s {records.first} to {last}: {error.message}",
+                **error.values,
+            ) from None
 
     def _grow(self, target: Target, files: Sequence[LineFile]) -> None:
         """Give the table the columns that were found; the files are then read again."""
@@ -136,6 +163,7 @@ def upsert(
     binary_handling_mode: str | None = None,
     new_columns: NewColumnsPolicy = "refuse",
     missing: Missing = "error",
+    errors: Table | None = None,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
 ) -> Upserted:
@@ -149,11 +177,15 @@ def upsert(
         new_columns: ``add`` gives the table the columns that events have and it lacks; ``refuse``
             makes such an event bad.
         missing: ``null`` writes nulls where events lack columns of the table.
+        errors: a table that takes bad records, with their place and the reason, before the others
+            are committed; made with `pkray.cdc.ERRORS`. Default: the first one ends the load.
         commit_user, commit_identifier: as `Table.upsert` takes them.
 
     Raises:
         ChangeRecordError: a record cannot be read: nothing was written. It names the file, the
             line and the reason.
+        InputError: an event does not bring a value that did not change, and there is no row that
+            has it; nothing was written.
     """
     paths = [files] if isinstance(files, str | PathLike) else list(files)
     load = Upsert(
@@ -165,5 +197,6 @@ def upsert(
         missing,
         commit_user,
         commit_identifier,
+        errors,
     )
     return load.run([LineFile(Path(path)) for path in paths])

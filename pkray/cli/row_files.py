@@ -37,6 +37,8 @@ class FileFormat(StrEnum):
     csv = "csv"
     jsonl = "jsonl"
     debezium_json = "debezium-json"
+    canal_json = "canal-json"
+    maxwell_json = "maxwell-json"
 
     @property
     def is_of_changes(self) -> bool:

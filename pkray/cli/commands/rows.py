@@ -10,7 +10,10 @@ import pyarrow as pa
 import typer
 
 from pkray.api.catalog import Catalog
+from pkray.cdc.bad_records import open_errors
+from pkray.cdc.changes import ROW_KIND
 from pkray.cdc.decoder import ChangeFormat
+from pkray.cdc.kinds import with_row_kinds
 from pkray.cdc.readings import Handling
 from pkray.cdc.sources import LineFile
 from pkray.cdc.upserts import Upsert
@@ -50,7 +53,9 @@ def upsert(
     ] = None,
     row_kinds: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="A column of the file that holds +I, -U, +U or -D."),
+        typer.Option(
+            metavar="COLUMN", help="A column of the file that holds +I, -U, +U, -D, or I, U, D."
+        ),
     ] = None,
     missing: Annotated[
         str, typer.Option(metavar="error|null", help="What to do where a file lacks a column.")
@@ -89,6 +94,13 @@ def upsert(
             help="Changes: how the connector writes bytes.",
         ),
     ] = None,
+    errors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="Changes: a table that takes bad records, made if need be; default: stop.",
+        ),
+    ] = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
@@ -108,12 +120,13 @@ def upsert(
             missing,  # type: ignore[arg-type] # checked there
             commit_user,
             commit_identifier,
+            None if errors is None else open_errors(catalog, errors),
         )
         _upsert_changes(upsert, [LineFile(path) for path in file], as_json)
         return
-    if metadata or decimals or times or binaries:
+    if metadata or decimals or times or binaries or errors:
         raise typer.BadParameter(
-            "--metadata and the …-mode options are for changes: say --format debezium-json"
+            "--metadata, --errors and --…-mode are for changes: say --format debezium-json"
         )
     sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
     with target.open_writer(
@@ -124,7 +137,10 @@ def upsert(
         with output.progress("reading", [source.size for source in sources]) as advance:
             for source in sources:
                 for batch, done in source.batches():
-                    writer.write(batch, row_kinds)
+                    if row_kinds is not None:
+                        keep = row_kinds in target.schema.names
+                        batch = with_row_kinds(batch, row_kinds, keep=keep)
+                    writer.write(batch, None if row_kinds is None else ROW_KIND)
                     rows += batch.num_rows
                     advance(done)
         with output.waiting("committing", target.write_stall_reason):
@@ -232,7 +248,8 @@ def _upsert_changes(upsert: Upsert, files: list[LineFile], as_json: bool) -> Non
 
     with output.progress("reading", [each.size for each in files]) as advance:
         done = upsert.run(files, advance, commit)
-    output.record({"rows": done.rows, **committed(done.snapshot)}, as_json)
+    bad = {} if upsert.errors is None else {"bad": done.bad}
+    output.record({"rows": done.rows, **bad, **committed(done.snapshot)}, as_json)
 
 
 def _metadata(said: list[str] | None) -> dict[str, str]:

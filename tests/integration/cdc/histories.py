@@ -99,13 +99,21 @@ class History:
 
 
 @st.composite
-def histories(draw: st.DrawFn, most: int = 12) -> History:
-    """Inserts, updates and deletes of few keys; an update may change the key."""
+def histories(draw: st.DrawFn, most: int = 12, *, finite: bool = False) -> History:
+    """Inserts, updates and deletes of few keys; an update may change the key.
+
+    Args:
+        finite: whether no number is infinite.
+    """
     chosen = draw(st.permutations(list(VALUES)))[: draw(st.integers(1, len(VALUES)))]
+    of_columns = dict(VALUES)
+    if finite:
+        of_columns["real"] = st.floats(width=32, allow_nan=False, allow_infinity=False)
+        of_columns["wide"] = st.floats(allow_nan=False, allow_infinity=False)
     values = st.fixed_dictionaries(
         {
             name: each if name == "big" else st.none() | each if name in chosen else st.none()
-            for name, each in VALUES.items()
+            for name, each in of_columns.items()
         }
     )
     keys = st.tuples(st.integers(0, 3), st.sampled_from(["a", "é"]))
@@ -336,3 +344,131 @@ def debezium_streams(
         return json.dumps(event, separators=space, ensure_ascii=ascii_only)
 
     return delivered(draw, [text(event) for event in events])
+
+
+@st.composite
+def shortened(draw: st.DrawFn, history: History) -> list[str | None]:
+    """Debezium's events, in which large values that did not change are left out."""
+    marker = base64.b64encode(MARKER.encode()).decode()
+    events: list[str | None] = []
+    for change in history.changes:
+        before, after = _image(change.before, "string"), _image(change.after, "string")
+        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
+        if moved:
+            events.append(json.dumps(debezium_event("d", before, None, change)))
+            events.append(json.dumps(debezium_event("c", None, after, change)))
+            continue
+        if change.op == "u":
+            for name, shown in (("name", MARKER), ("raw", marker)):
+                same = change.before[name] == change.after[name] is not None
+                if same and draw(st.booleans()):
+                    after[name] = shown
+            before = None
+        events.append(json.dumps(debezium_event(change.op, before, after, change)))
+    return events
+
+
+# --- Maxwell and Canal ----------------------------------------------------------------------------
+
+MYSQL = [name for name in TYPES if name not in ("zoned", "numbers", "pair")]
+"""Columns that MySQL has, and of which its connectors' events say all."""
+
+
+def _text_of_time(value: Any) -> str:
+    return value.isoformat(sep=" ") if isinstance(value, datetime) else value.isoformat()
+
+
+def maxwell_value(name: str, value: Any) -> Any:
+    if value is None:
+        return None
+    match name:
+        case "truth":
+            return int(value)
+        case "real" | "wide":
+            return float(value)
+        case "raw":
+            return base64.b64encode(value).decode()
+        case "day" | "clock" | "millis" | "micros":
+            return _text_of_time(value)
+    return value
+
+
+def canal_value(name: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    match name:
+        case "truth":
+            return str(int(value))
+        case "real" | "wide":
+            return repr(value)
+        case "price" | "exact":
+            return format(value, "f")
+        case "raw":
+            return value.decode("latin-1")
+        case "day" | "clock" | "millis" | "micros":
+            return _text_of_time(value)
+    return str(value)
+
+
+def _json(value: Any) -> str:
+    """JSON with decimals as numbers of all their digits."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{json.dumps(k)}:{_json(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_json, value)) + "]"
+    return format(value, "f") if isinstance(value, Decimal) else json.dumps(value)
+
+
+def _old(change: Change) -> Row:
+    assert change.before is not None
+    assert change.after is not None
+    return {n: change.before[n] for n in MYSQL if change.before[n] != change.after[n]}
+
+
+@st.composite
+def maxwell_streams(draw: st.DrawFn, history: History) -> list[str | None]:
+    """Events as Maxwell writes them: floats are finite, as MySQL's are."""
+    events = []
+    for change in history.changes:
+        row = change.after or change.before
+        assert row is not None
+        kind = {"c": "insert", "r": "bootstrap-insert", "u": "update", "d": "delete"}[change.op]
+        event = {
+            "database": "db",
+            "table": "t",
+            "type": kind,
+            "ts": 1_477_053_217 + change.lsn,
+            "xid": change.lsn,
+            "commit": True,
+            "primary_key": [row["id"], row["part"]],
+            "data": {name: maxwell_value(name, row[name]) for name in MYSQL},
+        }
+        if change.op == "u":
+            event["old"] = {n: maxwell_value(n, v) for n, v in _old(change).items()}
+        events.append(_json(event))
+        if draw(st.integers(0, 7)) == 0:
+            events.append('{"database":"db","table":"t","type":"table-alter","ts":1}')
+    return delivered(draw, events)
+
+
+@st.composite
+def canal_streams(draw: st.DrawFn, history: History) -> list[str | None]:
+    """Events as Canal writes them: one may list several rows of one kind."""
+    events: list[Row] = []
+    for change in history.changes:
+        row = change.after or change.before
+        assert row is not None
+        kind = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}[change.op]
+        data = {name: canal_value(name, row[name]) for name in MYSQL}
+        old = None
+        if kind == "UPDATE":
+            old = [{n: canal_value(n, v) for n, v in _old(change).items()}]
+        if events and events[-1]["type"] == kind and draw(st.booleans()):
+            events[-1]["data"].append(data)
+            if old:
+                events[-1]["old"].extend(old)
+            continue
+        if draw(st.integers(0, 7)) == 0:
+            events.append({"data": None, "isDdl": True, "old": None, "type": "ALTER"})
+        events.append({"data": [data], "es": 1, "isDdl": False, "old": old, "type": kind})
+    return delivered(draw, [json.dumps(each) for each in events])

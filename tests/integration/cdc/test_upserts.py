@@ -113,6 +113,82 @@ def test_a_partial_update_table_keeps_what_events_do_not_bring(catalog, tmp_path
     assert table.to_arrow().to_pylist() == [{"id": 1, "text": "long", "n": 2}]
 
 
+MARKER = "__debezium_unavailable_value"
+
+
+def test_a_value_that_did_not_change_is_kept(people, tmp_path):
+    long = event("c", None, {"id": 1, "name": "a long text"})
+    pkray.cdc.upsert(people, written(tmp_path / "1.json", long), format="debezium-json")
+    people.alter.add_column("n", "INT")
+    kept = [event("u", None, {"id": 1, "name": MARKER, "n": n}) for n in range(3)]
+    pkray.cdc.upsert(people, written(tmp_path / "2.json", *kept), format="debezium-json")
+    assert people.to_arrow().to_pylist() == [{"id": 1, "name": "a long text", "n": 2}]
+
+
+def test_a_value_that_did_not_change_is_that_of_a_row_not_yet_committed(people, tmp_path):
+    one = written(tmp_path / "1.json", event("c", None, {"id": 1, "name": "a long text"}))
+    two = written(tmp_path / "2.json", event("u", None, {"id": 1, "name": MARKER}))
+    pkray.cdc.upsert(people, [one, two], format="debezium-json")
+    assert people.to_arrow().to_pylist() == [{"id": 1, "name": "a long text"}]
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_value_that_no_row_has_ends_the_load(people, tmp_path, deleted):
+    before = event("c", None, {"id": 1, "name": "x"}), event("d", {"id": 1, "name": "x"}, None)
+    events = [*(before if deleted else ()), event("u", None, {"id": 1, "name": MARKER})]
+    file = written(tmp_path / "e.json", *events)
+    with pytest.raises(InputError, match=r"lines 1 to \d: column 'name' of the row \{'id': 1\}"):
+        pkray.cdc.upsert(people, file, format="debezium-json")
+    assert people.latest_snapshot() is None
+
+
+def test_an_aggregation_table_refuses_values_that_events_do_not_bring(catalog, tmp_path):
+    options = {"merge-engine": "aggregation", "fields.name.aggregate-function": "listagg"}
+    columns = [("id", "BIGINT"), ("name", "STRING")]
+    table = catalog.create_table("db.t", columns, ["id"], options=options)
+    file = written(tmp_path / "e.json", event("u", None, {"id": 1, "name": MARKER}))
+    with pytest.raises(ChangeRecordError, match="does not bring column 'name'"):
+        pkray.cdc.upsert(table, file, format="debezium-json")
+
+
+def test_bad_records_go_to_a_table_of_their_own(catalog, people, tmp_path):
+    good = [event("c", None, {"id": n, "name": "x"}) for n in range(3)]
+    wrong = event("c", None, {"id": "one", "name": "x"})
+    file = written(tmp_path / "e.json", good[0], "{", good[1], wrong, good[2])
+    errors = pkray.cdc.open_errors(catalog, "db.people_errors")
+    for _ in range(2):
+        done = pkray.cdc.upsert(people, file, format="debezium-json", errors=errors)
+        assert (done.rows, done.bad) == (3, 2)
+    assert sorted(people.to_arrow()["id"].to_pylist()) == [0, 1, 2]
+    first, second = errors.to_arrow().sort_by("record").to_pylist()
+    source = f"file '{file}'"
+    assert (first["source"], first["record"], first["text"]) == (source, 2, b"{\n")
+    assert (second["record"], second["offset"]) == (4, sum(map(len, good[:2])) + 4)
+    assert second["reason"] == "Column(/after/id) changed from number to string"
+    assert json.loads(second["text"]) == json.loads(wrong)
+
+
+def test_another_table_takes_no_bad_records(catalog, people):
+    with pytest.raises(InputError, match=r"db\.people is no table of bad records"):
+        pkray.cdc.open_errors(catalog, "db.people")
+
+
+def test_the_command_line_takes_bad_records(capsys, people, tmp_path):
+    file = written(tmp_path / "e.json", "{", event("c", None, {"id": 1, "name": "Ada"}))
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    words = ("--format", "debezium-json", "--errors", "db.bad", "--json", "-w", warehouse)
+    said = json.loads(run(capsys, "upsert", "db.people", file, *words))
+    assert (said["rows"], said["bad"]) == (1, 1)
+
+
+def test_the_command_line_takes_words_of_kinds(capsys, people, tmp_path):
+    file = tmp_path / "rows.csv"
+    file.write_text("op,id,name\nI,1,Ada\nI,2,Alan\nD,1,Ada\nU,2,Turing\n")
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    run(capsys, "upsert", "db.people", file, "--row-kinds", "op", "-w", warehouse)
+    assert people.to_arrow().to_pylist() == [{"id": 2, "name": "Turing"}]
+
+
 def run(capsys: pytest.CaptureFixture[str], *words: object, code: int = 0) -> str:
     with pytest.raises(SystemExit) as ended:
         main([str(word) for word in words])

@@ -1,0 +1,98 @@
+"""Records that cannot be read, in a table of their own: their place, the reason and their text."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+
+from pkray.api.catalog import Catalog
+from pkray.cdc.decoder import BadRecord
+from pkray.errors import InputError
+from pkray.service.client.writer import TableWriter
+from pkray.table.table import Table
+
+ERRORS = pa.schema(
+    [
+        pa.field("source", pa.string(), nullable=False),
+        pa.field("record", pa.int64(), nullable=False),
+        pa.field("offset", pa.int64()),
+        pa.field("reason", pa.string(), nullable=False),
+        pa.field("text", pa.binary(), nullable=False),
+    ]
+)
+"""Where a record is from, which of them it is and where it begins there, in bytes; what is wrong
+with it, and what it is. The key is its place: a load that is repeated adds none."""
+_KEY = ["source", "record"]
+
+
+def open_errors(catalog: Catalog, name: str) -> Table:
+    """Load the table that takes bad records; create it where there is none.
+
+    Raises:
+        InputError: there is another table of this name.
+    """
+    table = catalog.create_table(name, ERRORS, primary_keys=_KEY, if_not_exists=True)
+    if table.arrow_schema.names != ERRORS.names:
+        raise InputError(
+            f"{name} is no table of bad records: it has {', '.join(table.arrow_schema.names)}; "
+            "name another",
+            table=name,
+        )
+    return table
+
+
+class BadRecords:
+    """Collects bad records, and writes them in a commit of the load's name.
+
+    Args:
+        table: None: there are none.
+    """
+
+    def __init__(self, table: Table | None, user: str | None, identifier: int | None) -> None:
+        self._table = table
+        self._user = user
+        self._identifier = identifier
+        self._writer: TableWriter | None = None
+        self._held: list[BadRecord] = []
+        self.count = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, bad: BadRecord) -> None:
+        """Take one record."""
+        self._held.append(bad)
+        self.count += 1
+
+    def write(self) -> None:
+        """Write what was taken."""
+        if not self._held or self._table is None:
+            return
+        if self._writer is None:
+            self._writer = self._table.open_writer(self._user)
+        rows = [
+            {
+                "source": bad.source,
+                "record": bad.number,
+                "offset": bad.offset,
+                "reason": bad.reason,
+                "text": bad.record,
+            }
+            for bad in self._held
+        ]
+        self._writer.upsert(pa.Table.from_pylist(rows, ERRORS))
+        self._held = []
+
+    def commit(self) -> None:
+        """Commit what was written, before what was not bad: nothing is lost in between."""
+        self.write()
+        if self._writer is not None:
+            self._writer.commit(self._identifier)

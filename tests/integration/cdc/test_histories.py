@@ -1,0 +1,110 @@
+"""Streams of events, written to a table, are the source's content."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pkray
+import pkray.cdc
+from pkray.schema.types import DataType
+from tests.effort import examples
+from tests.integration.cdc.histories import (
+    KEYS,
+    MYSQL,
+    TYPES,
+    Row,
+    canal_streams,
+    debezium_streams,
+    histories,
+    maxwell_streams,
+    shortened,
+)
+
+
+def source(rows: list[Row], names: Iterable[str] = tuple(TYPES)) -> pa.Table:
+    """The rows as Arrow, in the order of their keys."""
+    fields = [
+        pa.field(name, DataType.parse(kind).arrow) for name, kind in TYPES.items() if name in names
+    ]
+    return pa.Table.from_pylist(sorted(rows, key=key), pa.schema(fields))
+
+
+def key(row: Row) -> tuple[Any, ...]:
+    return tuple(row[name] for name in KEYS)
+
+
+def content(table: pkray.Table, names: Iterable[str] = tuple(TYPES)) -> pa.Table:
+    return source(table.to_arrow().to_pylist(), names)
+
+
+def create(
+    catalog: pkray.Catalog, names: Iterable[str] = tuple(TYPES), **options: str
+) -> pkray.Table:
+    columns = [(name, kind) for name, kind in TYPES.items() if name in names]
+    return catalog.create_table("db.t", columns, primary_keys=list(KEYS), options=options)
+
+
+def written(folder: str, records: list[str | None]) -> Path:
+    file = Path(folder, "events.json")
+    file.write_text("".join(f"{'null' if each is None else each}\n" for each in records), "utf-8")
+    return file
+
+
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
+    history = data.draw(histories())
+    schema = data.draw(st.booleans())
+    decimals = data.draw(st.sampled_from(["precise", "string"]))
+    full = data.draw(st.booleans())
+    stream = debezium_streams(history, schema=schema, decimals=decimals, full=full)
+    if schema:
+        decimals = "precise"
+        stream = debezium_streams(history, schema=True, decimals="precise", full=full)
+    records = data.draw(stream)
+    modes = {} if schema else {"decimal_handling_mode": decimals, "time_precision_mode": "adaptive"}
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        table = create(catalog)
+        pkray.cdc.upsert(table, written(folder, records), format="debezium-json", **modes)
+        assert content(table).equals(source(history.content))
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data())
+def test_maxwell_s_and_canal_s_events_become_the_source_s_content(data: st.DataObject):
+    history = data.draw(histories(finite=True))
+    name, stream = data.draw(
+        st.sampled_from([("maxwell-json", maxwell_streams), ("canal-json", canal_streams)])
+    )
+    records = data.draw(stream(history))
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        table = create(catalog, MYSQL)
+        pkray.cdc.upsert(table, written(folder, records), format=name)
+        assert content(table, MYSQL).equals(source(history.content, MYSQL))
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data())
+def test_values_that_events_do_not_bring_are_those_that_rows_have(data: st.DataObject):
+    history = data.draw(histories())
+    events = data.draw(shortened(history))
+    cuts = sorted(data.draw(st.sets(st.integers(0, len(events)), max_size=2)))
+    parts = zip([0, *cuts], [*cuts, len(events)], strict=True)
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        table = create(catalog)
+        for start, stop in parts:
+            pkray.cdc.upsert(
+                table,
+                written(folder, events[start:stop]),
+                format="debezium-json",
+                decimal_handling_mode="string",
+                time_precision_mode="adaptive",
+            )
+        assert content(table).equals(source(history.content))
