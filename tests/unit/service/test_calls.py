@@ -24,6 +24,7 @@ OF_ACTORS = {
     CoordinatorClient.start_owners,
     CoordinatorClient.owner_count,
     KeeperClient.drain_node,
+    KeeperClient.hold,
 }
 LISTED = [
     pytest.param(method, kind, id=f"{client.__name__}.{method.name}")
