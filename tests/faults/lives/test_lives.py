@@ -12,7 +12,8 @@ from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
 
-LIVES = 150
+LIVES = 30
+SLOW_LIVES = 600
 TOGETHER = 15
 
 
@@ -22,7 +23,13 @@ def on_stage() -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("first", range(0, examples(LIVES), TOGETHER))
+@pytest.mark.parametrize(
+    "first",
+    [
+        pytest.param(first, marks=[pytest.mark.slow] if first >= examples(LIVES) else [])
+        for first in range(0, examples(SLOW_LIVES), TOGETHER)
+    ],
+)
 def test_queries_live_through_anything(first: int, record_property) -> None:
     steps = 0
     for seed in range(first, first + TOGETHER):
