@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
+from typing import TypeGuard
 
 from pkray.relational.optimizer.estimates import Estimates
 from pkray.relational.optimizer.expressions import renamed
@@ -18,7 +19,7 @@ MOST_ORDERED = 64
 
 def order_joins(plan: Node) -> Node:
     """Order each group of inner joins by the estimated sizes of their results."""
-    if isinstance(plan, Join) and _is_plain(plan):
+    if _is_plain(plan):
         group = _Group()
         group.collect(plan, {name: name for name in plan.fields.names})
         if len(group.inputs) > 2:
@@ -28,8 +29,8 @@ def order_joins(plan: Node) -> Node:
     return plan if same else plan.with_inputs(*inputs)
 
 
-def _is_plain(node: Join) -> bool:
-    return node.kind is JoinKind.INNER and not any(node.null_safe)
+def _is_plain(node: Node) -> TypeGuard[Join]:
+    return isinstance(node, Join) and node.kind is JoinKind.INNER and not any(node.null_safe)
 
 
 @dataclass(frozen=True)
@@ -57,11 +58,11 @@ class _Group:
         """
         if isinstance(node, Project) and self._collect_renaming(node, names):
             return
-        if isinstance(node, Filter) and isinstance(node.input, Join) and _is_plain(node.input):
+        if isinstance(node, Filter) and _is_plain(node.input):
             self.conditions += [renamed(each, names) for each in conjuncts(node.condition)]
             self.collect(node.input, names)
             return
-        if not isinstance(node, Join) or not _is_plain(node):
+        if not _is_plain(node):
             self.inputs.append(_called(order_joins(node), names))
             return
         left = {name: names[name] for name in node.left.fields.names}
@@ -78,7 +79,7 @@ class _Group:
         """Look through a projection that only takes columns away from a join."""
         below = node.input
         kept = {v.name: n for n, v in node.columns if isinstance(v, ColumnRef)}
-        if not isinstance(below, Join) or not _is_plain(below) or len(kept) < len(node.columns):
+        if not _is_plain(below) or len(kept) < len(node.columns):
             return False
         fresh = {
             name: names[kept[name]] if name in kept else f"$o{len(self.inputs)}_{name}"
