@@ -26,7 +26,7 @@ from pkray.errors import CommitFencedError, QueryFencedError
 from pkray.relational.continuous.feeds.feed import Feed
 from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.table_feed import TableFeed
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.result_history import Commits
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries import ending, starting

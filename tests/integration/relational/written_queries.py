@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pkray
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.upgrades import switching, upgrading
 from pkray.relational.continuous.upgrades.shadow import Shadow
 from tests.integration.written_warehouse import DATA, Row, _nobody, commit, rows

@@ -12,7 +12,8 @@ from msgspec import structs
 
 from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
-from pkray.relational.continuous.log.log import Checkpoint, StoredLog
+from pkray.relational.continuous.log.log import Checkpoint
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.failure_hooks import tell

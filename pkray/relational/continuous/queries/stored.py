@@ -13,7 +13,7 @@ from pkray.errors import PkrayError, QueryDivergedError, QueryFencedError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.result_history import PLAN
 from pkray.relational.continuous.queries.definitions.definition import (
     Definition,

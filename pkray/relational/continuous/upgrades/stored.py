@@ -12,7 +12,7 @@ import msgspec
 
 from pkray.checksums import seal_json
 from pkray.errors import MissingFileError, PkrayError, TableError
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.query_store import UPGRADE, DefinedQuery
 from pkray.relational.plan.nodes import Node, Scan

@@ -11,13 +11,8 @@ from msgspec import structs
 
 from pkray import errors
 from pkray.format.data_file import DataFileMeta
-from pkray.relational.continuous.log.log import (
-    NOTHING_YET,
-    Checkpoint,
-    Committed,
-    EpochRecord,
-    StoredLog,
-)
+from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint, Committed, EpochRecord
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.new_content import write_difference
 from pkray.relational.continuous.outlets.result_history import WRITERS, ResultHistory

@@ -15,7 +15,7 @@ from pkray.arguments.file_names import fault
 from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.relational.catalog import Catalog
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.queries.definitions.definition import (
     Definition,
     new_incarnation,

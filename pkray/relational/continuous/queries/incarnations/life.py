@@ -15,13 +15,8 @@ from functools import partial
 from pkray.errors import QueryDivergedError, SchemaChangedError
 from pkray.metadata.schemas import SchemaStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
-from pkray.relational.continuous.log.log import (
-    NOTHING_YET,
-    WAYS_ON,
-    Checkpoint,
-    EpochRecord,
-    StoredLog,
-)
+from pkray.relational.continuous.log.log import NOTHING_YET, WAYS_ON, Checkpoint, EpochRecord
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.result_history import ResultHistory
 from pkray.relational.continuous.outlets.table_outlet import gone
 from pkray.relational.continuous.queries.definitions.definition import Definition

@@ -21,7 +21,8 @@ from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.tags import TagStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
-from pkray.relational.continuous.log.log import Checkpoint, Committed, StoredLog
+from pkray.relational.continuous.log.log import Checkpoint, Committed
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import new_content
 from pkray.relational.continuous.outlets.result_history import (

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from pkray.relational import Relation
 from pkray.relational.continuous.exchange.peers import Peers
-from pkray.relational.continuous.log.log import StoredLog
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.outlets import Messages, QueueOutlet
 from pkray.relational.continuous.parallel.share import Assignment, Share
 from pkray.relational.continuous.parallel.team import Team, thread_team

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pkray.errors import QueryDivergedError, QueryFencedError
-from pkray.relational.continuous.log.log import Checkpoint, EpochRecord, StoredLog
+from pkray.relational.continuous.log.log import Checkpoint, EpochRecord
+from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.storage.object_store import ObjectStore
 
 
