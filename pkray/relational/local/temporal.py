@@ -13,6 +13,7 @@ from pkray.columns.keys import argsort, argsort_numbers, codes
 from pkray.relational.local import joins
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.memory import Side
+from pkray.relational.local.pairs import Ranges, Sides, checked_pairs, keyed_pairs, most_pairs
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
 
 
@@ -28,7 +29,7 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
             batches.with_schema(batch, node.fields.arrow) for batch in engine.batches(plain)
         )
         return
-    sides = joins.Sides.of(plain)
+    sides = Sides.of(plain)
     left_time, right_time = node.left_time, _renamed(node, node.right_time)
     assert left_time is not None, "versions are of a time"
     for left, right in _tables(node, sides, engine):
@@ -36,7 +37,7 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         times, theirs, _ = _moments(left[left_time], right[right_time])
         rows = as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
         found = np.flatnonzero((rows >= 0) & known & times[1])
-        pairs = joins.checked_pairs(sides, left, right, found, rows[found])
+        pairs = checked_pairs(sides, left, right, found, rows[found])
         yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
 
 
@@ -45,7 +46,7 @@ def _renamed(node: TemporalJoin | IntervalJoin, name: str) -> str:
 
 
 def _tables(
-    node: TemporalJoin | IntervalJoin, sides: joins.Sides, engine: Engine
+    node: TemporalJoin | IntervalJoin, sides: Sides, engine: Engine
 ) -> Iterator[tuple[pa.Table, ...]]:
     """Give both sides' rows: all, or if they cannot be held, those of some keys at a time."""
     schema = sides.right.arrow
@@ -59,7 +60,7 @@ def _tables(
 
 
 def _key_codes(
-    sides: joins.Sides, left: pa.Table, right: pa.Table
+    sides: Sides, left: pa.Table, right: pa.Table
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Number both sides' keys alike, and say which rows have no NULL among them."""
     both, known = [], np.ones(left.num_rows + right.num_rows, bool)
@@ -111,11 +112,11 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
         node.condition,
     )  # fmt: skip
-    sides = joins.Sides.of(plain)
+    sides = Sides.of(plain)
     kind = {JoinKind.RIGHT: JoinKind.INNER, JoinKind.FULL: JoinKind.LEFT}.get(node.kind, node.kind)
     for left, right in _tables(node, sides, engine):
-        most = joins.most_pairs(left, right, engine.memory.piece)
-        pairs = joins.keyed_pairs(sides, left, right, near(node, sides, left, right), most)
+        most = most_pairs(left, right, engine.memory.piece)
+        pairs = keyed_pairs(sides, left, right, near(node, sides, left, right), most)
         matched = np.zeros(right.num_rows if kind is not node.kind else 0, bool)
         for table, others in joins.joined(joins.Met(sides, kind, False, left), right, pairs):
             if len(matched):
@@ -126,7 +127,7 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
             yield from _given(rest, node.fields.arrow, engine)
 
 
-def near(node: IntervalJoin, sides: joins.Sides, left: pa.Table, right: pa.Table) -> joins.Ranges:
+def near(node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table) -> Ranges:
     """Find the right rows of equal keys whose times are near those of left rows."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
     left_time, right_time = node.left_time, _renamed(node, node.right_time)
@@ -135,7 +136,7 @@ def near(node: IntervalJoin, sides: joins.Sides, left: pa.Table, right: pa.Table
     there = np.flatnonzero(theirs_known & their_valid)
     low, high = times - node.upper * scale, times - node.lower * scale
     places, starts, lengths = _ranges(keys, low, high, others[there], theirs[there])
-    return joins.Ranges(there[places], starts, np.where(known & valid, lengths, 0))
+    return Ranges(there[places], starts, np.where(known & valid, lengths, 0))
 
 
 def _ranges(
@@ -158,7 +159,7 @@ def _ranges(
 
 def _finished(
     kind: JoinKind,
-    sides: joins.Sides,
+    sides: Sides,
     left: pa.Table,
     right: pa.Table,
     pairs: list[tuple[np.ndarray, np.ndarray]],

@@ -17,7 +17,7 @@ from pkray.relational.continuous.operators.joins.near_side import (
     NearSide,
     NearSpec,
 )
-from pkray.relational.local.joins import JOINED_ROWS, Sides, keyed_pairs
+from pkray.relational.local.pairs import JOINED_ROWS, Sides, keyed_pairs
 from pkray.relational.local.temporal import near
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT

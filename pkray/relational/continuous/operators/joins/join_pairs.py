@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pkray.columns.batches import spread
 from pkray.columns.keys import codes
 from pkray.relational.continuous.operators.joins.join_sides import Delta, Held
-from pkray.relational.local.joins import Sides, checked_pairs
+from pkray.relational.local.pairs import Sides, checked_pairs
 
 BLOCK_PAIRS = 1 << 22
 """Pairs that are checked at a time: where a condition keeps few, the others take no memory."""

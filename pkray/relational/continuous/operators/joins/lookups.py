@@ -22,7 +22,7 @@ from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.row_cache import RowCache
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
-from pkray.relational.local.joins import Sides
+from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import unique_keys
 from pkray.relational.plan.lookup_options import LookupOptions, lookup_options

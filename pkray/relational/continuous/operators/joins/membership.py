@@ -14,7 +14,7 @@ from pkray.relational.continuous.operators.joins.join_sides import Asked, Delta,
 from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
 from pkray.relational.continuous.operators.joins.key_counts import KeyCounts
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.joins import Sides
+from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.nodes import Join, JoinKind
 
 UNTALLIED = np.zeros((0, 0), np.int64)

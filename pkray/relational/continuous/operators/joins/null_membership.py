@@ -20,7 +20,7 @@ from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
 from pkray.relational.continuous.operators.joins.key_counts import Counted, KeyCounts
 from pkray.relational.continuous.operators.joins.membership import UNTALLIED, Membership, named
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.local.joins import Sides
+from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.nodes import Join
 
 

@@ -25,7 +25,7 @@ from pkray.relational.continuous.operators.joins.join_pairs import Pairs, matche
 from pkray.relational.continuous.operators.joins.join_sides import Delta, Held, JoinSide, SideSpec
 from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
 from pkray.relational.continuous.operators.joins.sourced_sides import SourcedSide, sourced_side
-from pkray.relational.local.joins import Sides
+from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.nodes import Join, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
 

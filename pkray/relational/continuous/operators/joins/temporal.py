@@ -26,7 +26,7 @@ from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import Due
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
-from pkray.relational.local.joins import Sides, checked_pairs
+from pkray.relational.local.pairs import Sides, checked_pairs
 from pkray.relational.local.temporal import as_of
 from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_BEFORE
