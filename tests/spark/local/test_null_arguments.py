@@ -25,7 +25,7 @@ DATA = Path(__file__).parent / "data"
 ROWS = boundary_rows()
 NAMED = {**calls(DATA / "boundary_calls.txt", swept=False), **calls(DATA / "null_calls.txt")}
 KNOWN = Differences.read(DATA / "null_differences.txt")
-SHARES = 16
+SHARES = 32
 """Of so many shares of the calls a quick run takes one."""
 _WORD = re.compile(r"'[^']*'|\b[a-z]\w*\b(?!\s*\()")
 _VARIABLES = re.compile(r"(\w+|\([\w, ]+\)) ->")

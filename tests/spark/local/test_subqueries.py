@@ -13,6 +13,7 @@ W = from_arrow(pa.table({"k": [1, 1, 3, None], "m": [5, 9, 7, None]}), name="w")
 NONE = from_arrow(pa.table({"k": pa.array([], pa.int64())}), name="none")
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "text",
     [
