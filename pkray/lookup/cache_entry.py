@@ -24,6 +24,7 @@ class CacheEntry:
         lock: held while a copy is looked for or made.
         pages_lock: held while the pages are opened, once for all who ask.
         is_being_made: a `CachedFile` is made by the `CopyThread`.
+        waiting: lookups that wait for a copy.
         is_dropped: the data file is not live any more.
         cached_file: finds rows by key.
         arrow_copy: is read whole.
@@ -40,6 +41,7 @@ class CacheEntry:
         self.lock = threading.Lock()
         self.pages_lock = threading.Lock()
         self.is_being_made = False
+        self.waiting = 0
         self.is_dropped = False
         self.cached_file: CachedFile | None = None
         self.arrow_copy: ArrowCopy | None = None

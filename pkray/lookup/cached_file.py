@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -26,6 +26,8 @@ from pkray.lsm.keys.keys import NormalizedKeys
 SLICE_ROWS = 65_536
 SLICE_BYTES = 16 << 20
 """Rows encoded at a time: so many, a multiple of NESTED_ROWS, or fewer if they are wide."""
+PIECE_ROWS = 8_192
+"""Encoded, and put into the store, without a break; a multiple of NESTED_ROWS too."""
 FETCHED_BYTES = 4 << 20
 """Bytes of blocks held at a time while rows are found."""
 
@@ -67,9 +69,19 @@ def slices(batches: Iterable[pa.RecordBatch], most_rows: int) -> Iterator[pa.Rec
 
 
 class FileEncoder:
-    """Turns the batches of a data file into entries of the store, and then into its index."""
+    """Turns the batches of a data file into entries of the store, and then into its index.
 
-    def __init__(self, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]) -> None:
+    Args:
+        before_each: is called before each piece of the work.
+    """
+
+    def __init__(
+        self,
+        batches: Iterable[pa.RecordBatch],
+        key_columns: Sequence[str],
+        before_each: Callable[[], None],
+    ) -> None:
+        self._before_each = before_each
         self._batches = batches
         self._key_columns = key_columns
         self._layout: BlockLayout | None = None
@@ -82,7 +94,9 @@ class FileEncoder:
         for batch in slices(self._batches, SLICE_ROWS):
             if self._layout is None:
                 self._layout = BlockLayout.fitting(batch)
-            yield self._encode(self._layout, batch)
+            for start in range(0, batch.num_rows, PIECE_ROWS):
+                self._before_each()
+                yield self._encode(self._layout, batch.slice(start, PIECE_ROWS))
 
     def _encode(self, layout: BlockLayout, batch: pa.RecordBatch) -> Entries:
         keys = batch.select(list(self._key_columns))
@@ -138,14 +152,21 @@ class CachedFile:
 
     @classmethod
     def build(
-        cls, store: BlockStore, batches: Iterable[pa.RecordBatch], key_columns: Sequence[str]
+        cls,
+        store: BlockStore,
+        batches: Iterable[pa.RecordBatch],
+        key_columns: Sequence[str],
+        before_each: Callable[[], None] = lambda: None,
     ) -> CachedFile | None:
         """Copy a file's rows into the store; None if they are not in key order.
+
+        Args:
+            before_each: is called before each piece of the work.
 
         Raises:
             LocalDiskError: the disk is full or fails.
         """
-        encoder = FileEncoder(batches, key_columns)
+        encoder = FileEncoder(batches, key_columns, before_each)
         blocks = store.load(encoder.entries())
         index = encoder.index()
         if index is None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,7 @@ from pkray.lookup.arrow_copy import ArrowCopy
 from pkray.lookup.block_store import BlockStore, LocalDiskError
 from pkray.lookup.cache_entry import CacheEntry, CopyThread, DroppedError, while_live
 from pkray.lookup.cached_file import CachedFile
+from pkray.lookup.lookups_first import LookupsFirst
 from pkray.lookup.page_search import PageSearch
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
 from pkray.options import TableOptions
@@ -93,6 +95,9 @@ class LocalFileCache:
         limits: of all copies together.
         clock: epoch milliseconds.
         in_background: make copies that nobody waits for in a thread of their own.
+
+    Attributes:
+        lookups_first: what copies that nobody waits for leave the interpreter to.
     """
 
     def __init__(
@@ -107,7 +112,8 @@ class LocalFileCache:
         self._owned: OwnedDirectory | None = None
         self._blocks: BlockStore | None = None
         self._retry_at = 0
-        self._warned = False
+        self._warned = self._warned_of_pages = False
+        self.lookups_first = LookupsFirst()
         self._thread = CopyThread(self._on_disk_error, self._back_off) if in_background else None
 
     def cached_file(
@@ -142,11 +148,22 @@ class LocalFileCache:
         make = partial(self._make, source, file, entry, key_columns, columns)
         if waits or self._thread is None:
             try:
-                return make()
+                with self._waiting(entry):
+                    return make()
             except DroppedError:
                 return None
         self._thread.make(entry, file.file_name, make)
         return None
+
+    @contextmanager
+    def _waiting(self, entry: CacheEntry) -> Iterator[None]:
+        with self._lock:
+            entry.waiting += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                entry.waiting -= 1
 
     def pages(self, source: DataFileSource, file: DataFileMeta) -> PageSearch | None:
         """Return what finds keys in the pages beside a file; None if there are none to be read,
@@ -175,7 +192,9 @@ class LocalFileCache:
 
     def pages_failed(self, file: DataFileMeta, error: StorageError) -> None:
         """Leave the pages beside a file alone for a while: lookups read the file."""
-        _log.warning("lookups read %s itself, slower: %s", file.file_name, error)
+        level = logging.DEBUG if self._warned_of_pages else logging.WARNING
+        self._warned_of_pages = True
+        _log.log(level, "lookups read %s itself, slower: %s", file.file_name, error)
         self.count(degraded=1)
         entry = self._touch(file)
         entry.pages, entry.pages_retry_at = None, self._clock() + RETRY_MILLIS
@@ -183,13 +202,16 @@ class LocalFileCache:
     def count_rows(self, file: DataFileMeta, rows: int) -> int:
         """Count rows that lookups read of a file without a copy; return how many there were so
         far."""
-        entry = self._touch(file)
-        entry.rows_read += rows
-        return entry.rows_read
+        with self._lock:
+            entry = self._entries.get(file.file_name)  # none of a file that went meanwhile
+            if entry is None:
+                return 0
+            entry.rows_read += rows
+            return entry.rows_read
 
     def rows_read(self, file: DataFileMeta) -> int:
         """Count the rows that lookups have read of a file without a copy."""
-        return self._touch(file).rows_read
+        return self.count_rows(file, 0)
 
     def _make(
         self,
@@ -268,7 +290,12 @@ class LocalFileCache:
         read = list(dict.fromkeys([*SYSTEM_COLUMNS, *key_columns, *columns]))
         # A copy may have columns that the table has dropped.
         rows = while_live(entry, source.as_written(file).read(file, read))
-        cached = CachedFile.build(self._open(), rows, key_columns)
+
+        def before_each() -> None:
+            if not entry.waiting:
+                self.lookups_first.let_go_first()
+
+        cached = CachedFile.build(self._open(), rows, key_columns, before_each)
         if cached is None:
             entry.is_unsorted = True
             self.count(degraded=1)

@@ -122,7 +122,8 @@ class LookupStore:
             arrays = [array.take(pa.array(answerable)) for array in arrays]
         if len(arrays[0]) == 0 or file.row_count == 0:
             return _no_rows(source, file, columns)
-        queries, rows, table = self._answer(source, file, names, arrays, columns)
+        with self._copies.lookups_first.looking_up():
+            queries, rows, table = self._answer(source, file, names, arrays, columns)
         return (queries if answerable is None else answerable[queries]), rows, table
 
     def locate_prefixes(
@@ -289,7 +290,7 @@ class LookupStore:
                 self._copies.failed(file.file_name, error)
         self._copies.count(scans=1)
         found = list(self._scan(source, file, key_columns, keys, columns))
-        if few and self._is_read_much(source, file, len(keys[0])):
+        if self._copies.rows_read(file) >= file.row_count and len(keys[0]) <= FEW_KEYS:
             self.prepare(source, file, key_columns, columns)
         return _joined(found) if found else _no_rows(source, file, columns)
 

@@ -1,10 +1,14 @@
 """Lookups by key in a table of many keys, embedded and through actors.
 
 python tests/benchmarks/bench_table_lookup.py [--keys 10000000] [--runtime local|ray]
+python tests/benchmarks/bench_table_lookup.py --cold [--keys 50000000] [--folder F] [--no-pages]
 
 Every batch asks for other keys at random. At first most of them lie where nobody has looked since
 the cache was built, so that memory answers; the figure falls from batch to batch until all of the
 cache has been looked at.
+
+With ``--cold`` fresh processes ask for their first keys, on disk and at 30 ms a request, alone and
+beside ingest and compaction. The table lies in ``--folder``, where it is made once.
 """
 
 from __future__ import annotations
@@ -21,11 +25,13 @@ import numpy as np
 import pyarrow as pa
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
+import cold_lookups
 from harness import SCHEMA, batches
 
 import pkray
 
 BATCH = 10_000
+FILES = 100
 STEP = 8
 """Keys that lie nearer share a block of the cache."""
 
@@ -43,11 +49,26 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--keys", type=int, default=10_000_000)
     parser.add_argument("--runtime", choices=["local", "ray"], default="local")
+    parser.add_argument("--cold", action="store_true", help="first lookups of fresh processes")
+    parser.add_argument("--folder", help="of the table that --cold asks")
+    parser.add_argument("--no-pages", dest="pages", action="store_false")
     options = parser.parse_args()
+    if options.cold:
+        with tempfile.TemporaryDirectory() as folder:
+            cold(options.folder or folder, options.keys, options.pages)
+        return
     random = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as folder:
         with pkray.connect(folder, runtime=options.runtime) as catalog:
             run(catalog, options.keys, random)
+
+
+def cold(folder: str, keys: int, pages: bool) -> None:
+    if not any(Path(folder).glob("bench.db/*")):
+        cold_lookups.make(folder, keys, FILES, pages)
+    for delay in (0, 30):
+        cold_lookups.measure(folder, keys, delay, beside=False)
+    cold_lookups.measure(folder, keys, 0, beside=True)
 
 
 def run(catalog: pkray.Catalog, keys: int, random: np.random.Generator) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import statistics
+import subprocess
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +22,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from harness import SCHEMA, batches, warm_up
 
 import pkray
-from pkray.lookup import block_store  # noqa: F401
 from pkray.storage.local import LocalStore
 
 COLUMNS = ["k", "a", "b"]
-FIRST, SINGLES = 1_000, 40
-"""Keys of the batch, and of those asked one by one."""
+BATCH, SINGLES = 1_000, 40
+"""Keys of the batch, and of those asked one by one before and after it."""
+HELD = ("page_reads", "scans", "builds", "making", "disk_bytes", "memory_bytes")
 
 
 class Delayed:
@@ -81,16 +86,41 @@ def make(folder: str, keys: int, files: int, pages: bool) -> None:
         )
 
 
-def ask(folder: str, keys: int, owners: int | None, batch_first: bool) -> dict[str, object]:
-    """Look keys up in a fresh process; milliseconds of each."""
+@contextlib.contextmanager
+def ingest(table: pkray.Table, keys: int) -> Iterator[None]:
+    """Commit upserts of random keys, with the compactions that are due, until the block ends."""
+    ended = threading.Event()
+
+    def write() -> None:
+        schema = pa.schema([SCHEMA.field(name) for name in COLUMNS])
+        with table.open_writer("beside") as writer:
+            for rows in batches(1 << 30, keys, 10_000):
+                if ended.is_set():
+                    return
+                writer.upsert(rows.select(COLUMNS).cast(schema))
+                writer.commit()
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def ask(folder: str, keys: int, beside: bool) -> dict[str, Any]:
+    """Look keys up in this process, which is fresh; milliseconds of each."""
     random = np.random.default_rng()
     warm_up("rocksdict", "pyarrow.dataset")
-    options = {"owners": owners} if owners else None
-    with pkray.connect(folder, runtime_options=options) as catalog:
+    with contextlib.ExitStack() as stack:
+        catalog = stack.enter_context(pkray.connect(folder))
         started = time.perf_counter()
         table = catalog.load_table("bench.t")
-        table.runtime.service(table.location, table.schema)
-        begun = time.perf_counter() - started
+        table.service_stats()
+        begun = (time.perf_counter() - started) * 1e3
+        if beside:
+            stack.enter_context(ingest(table, keys))
 
         def milliseconds(count: int) -> float:
             wanted = pa.table({"k": random.choice(keys, count, replace=False)})
@@ -99,19 +129,34 @@ def ask(folder: str, keys: int, owners: int | None, batch_first: bool) -> dict[s
             assert found.num_rows == count
             return (time.perf_counter() - start) * 1e3
 
-        first = [] if batch_first else [milliseconds(1)]
-        before = [] if batch_first else [milliseconds(1) for _ in range(SINGLES)]
-        many = milliseconds(FIRST)
+        first = milliseconds(1)
+        before = [milliseconds(1) for _ in range(SINGLES)]
+        many = milliseconds(BATCH)
         after = [milliseconds(1) for _ in range(SINGLES)]
-        stats = table.runtime.service(table.location, table.schema).stats()["owners"]
-    return {
-        "begun": begun * 1e3,
-        "first": first,
-        "before": before,
-        "many": many,
-        "after": after,
-        "lookup": [str(owner["lookup"]) for owner in stats],
-    }
+        stats = [owner["lookup"] for owner in table.service_stats()["owners"]]
+    held = {name: sum(getattr(each, name) for each in stats) for name in HELD}
+    return {"begun": begun, "first": first, "before": before, "many": many, "after": after} | held
+
+
+def measure(folder: str, keys: int, delay: float, beside: bool) -> None:
+    """Ask in a process of its own, and print."""
+    command = [sys.executable, __file__, folder, str(keys), "--delay", str(delay)]
+    done = subprocess.run(
+        [*command, *(["--beside"] if beside else [])], check=True, stdout=subprocess.PIPE, text=True
+    )
+    found = json.loads(done.stdout.splitlines()[-1])
+    where = f"at {delay:g} ms a request" if delay else "on disk"
+    print(f"{where}{', beside ingest and compaction' if beside else ''}:")
+    print(f"  load the table, start its service: {found['begun']:.0f} ms")
+    print(f"  first key: {found['first']:.0f} ms")
+    print(f"  first {BATCH:,} random keys: {found['many']:.0f} ms")
+    for name in ("before", "after"):
+        times = sorted(found[name])
+        print(
+            f"  {SINGLES} single keys {name} them: median {statistics.median(times):.1f}, "
+            f"most {times[-1]:.1f} ms"
+        )
+    print("  " + ", ".join(f"{name} {found[name]:,}" for name in HELD))
 
 
 def main() -> None:
@@ -119,12 +164,11 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("keys", type=int)
     parser.add_argument("--delay", type=float, default=0.0)
-    parser.add_argument("--owners", type=int)
-    parser.add_argument("--batch-first", action="store_true")
+    parser.add_argument("--beside", action="store_true")
     options = parser.parse_args()
     if options.delay:
         Delayed(options.delay / 1000).install()
-    print(json.dumps(ask(options.folder, options.keys, options.owners, options.batch_first)))
+    print(json.dumps(ask(options.folder, options.keys, options.beside)))
 
 
 if __name__ == "__main__":
