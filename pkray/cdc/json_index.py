@@ -17,12 +17,14 @@ import pyarrow as pa
 Ints = Any
 """int64, one a place."""
 
-_OPENS, _CLOSES, _COLON, _COMMA = 1, 2, 3, 4
+_OPENS, _CLOSES, _COLON, _COMMA, _QUOTES = 1, 2, 3, 4, 5
 _ROLES = np.zeros(256, np.uint8)
 _ROLES[list(b"{[")] = _OPENS
 _ROLES[list(b"}]")] = _CLOSES
 _ROLES[ord(":")] = _COLON
 _ROLES[ord(",")] = _COMMA
+_ROLES[ord('"')] = _QUOTES
+_STEPS = np.array([0, 1, -1, 0, 0, 0], np.int32)
 _QUOTE, _BACKSLASH, _BRACE = ord('"'), ord("\\"), ord("{")
 
 
@@ -64,14 +66,18 @@ class JsonIndex:
         raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
         self._bytes = raw[bounds[0] : bounds[-1]]
         self._bounds = bounds - bounds[0]
-        self._quotes = _quotes(self._bytes)
         roles = _ROLES[self._bytes]
         places = np.flatnonzero(roles)
-        outside = np.searchsorted(self._quotes, places) & 1 == 0
+        roles = roles[places]
+        is_quote = roles == _QUOTES
+        _drop_escaped(self._bytes, places, is_quote)
+        quotes = np.cumsum(is_quote, dtype=np.int32)
+        outside = np.flatnonzero((quotes & 1 == 0) & (roles != _QUOTES))
+        self._quotes = places[is_quote]
         self._places = places[outside]
-        self._roles = roles[self._places]
-        steps = (self._roles == _OPENS).astype(np.int64) - (self._roles == _CLOSES)
-        self._depth = np.cumsum(steps)
+        self._roles = roles[outside]
+        self._quotes_before = quotes[outside]
+        self._depth = np.cumsum(_STEPS[self._roles], dtype=np.int32)
 
     def members(self, name: str, depth: int = 2) -> Members:
         """Find the members of the objects that the top member ``name`` of each text is or lists.
@@ -102,27 +108,34 @@ class JsonIndex:
     def top_names(self) -> Members:
         """Find the members of the texts themselves."""
         rows = np.searchsorted(self._bounds, self._places[self._top], "right") - 1
-        return Members(len(self._bounds) - 1, rows, self._names(self._top))
+        return Members(len(self._bounds) - 1, rows, self._top_names)
 
     @cached_property
     def _top(self) -> Ints:
         return np.flatnonzero((self._roles == _COLON) & (self._depth == 1))
 
+    @cached_property
+    def _top_names(self) -> pa.DictionaryArray:
+        return self._names(self._top)
+
+    @cached_property
+    def _owners(self) -> Ints:
+        """Number the last top member before each place, from 1."""
+        steps = np.zeros(len(self._places), np.int32)
+        steps[self._top] = 1
+        return np.cumsum(steps, dtype=np.int32)
+
     def _is_named(self, name: str) -> Any:
-        names = self._names(self._top)
+        names = self._top_names
         wanted = np.array([each == name for each in names.dictionary.to_pylist()], bool)
         return wanted[names.indices.to_numpy()] if len(wanted) else np.zeros(0, bool)
 
     def _under(self, name: str) -> Any:
         """Say of each place whether the last top member before it is ``name``."""
-        last = np.zeros(len(self._places), np.int64)
-        last[self._top] = np.arange(1, len(self._top) + 1)
-        owner = np.maximum.accumulate(last)
-        named = np.concatenate(([False], self._is_named(name)))
-        return named[owner]
+        return np.concatenate(([False], self._is_named(name)))[self._owners]
 
     def _names(self, colons: Ints) -> pa.DictionaryArray:
-        after = np.searchsorted(self._quotes, self._places[colons])
+        after = self._quotes_before[colons]
         starts, stops = self._quotes[after - 2] + 1, self._quotes[after - 1]
         names = _cut(self._bytes, starts, stops, np.arange(len(colons)), len(colons))
         encoded = names.dictionary_encode()
@@ -134,19 +147,16 @@ def _unescaped(name: str) -> str:
     return json.loads(f'"{name}"') if "\\" in name else name
 
 
-def _quotes(data: Any) -> Ints:
-    """Find the quotes that begin and end strings."""
-    quotes = np.flatnonzero(data == _QUOTE)
+def _drop_escaped(data: Any, places: Ints, is_quote: Any) -> None:
+    """Take out the quotes before which an odd number of backslashes stands."""
     slashes = np.flatnonzero(data == _BACKSLASH)
     if not len(slashes):
-        return quotes
-    # A quote is escaped where an odd number of backslashes stands before it.
-    begins = np.concatenate(([True], np.diff(slashes) > 1))
-    first = np.maximum.accumulate(np.where(begins, np.arange(len(slashes)), 0))
-    before = np.searchsorted(slashes, quotes) - 1
-    is_after = (before >= 0) & (slashes[before] == quotes - 1)
-    run = np.where(is_after, quotes - slashes[first[before]], 0)
-    return quotes[run & 1 == 0]
+        return
+    last = np.flatnonzero(np.append(np.diff(slashes) > 1, True))
+    sizes = np.diff(last, prepend=-1)
+    after = slashes[last] + 1
+    escaped = after[(sizes & 1 == 1) & (after < len(data))]
+    is_quote[np.searchsorted(places, escaped[data[escaped] == _QUOTE])] = False
 
 
 def _cut(data: Any, starts: Ints, stops: Ints, rows: Ints, count: int) -> pa.Array:
