@@ -94,7 +94,7 @@ if TYPE_CHECKING:
     from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
-    from pkray.api.catalog import Catalog, connect
+    from pkray.api.catalog import Catalog, connect, connect_as_set
     from pkray.api.table import SystemTable, Table
     from pkray.format.snapshot import Snapshot
     from pkray.schema.table_schema import TableSchema
@@ -154,6 +154,7 @@ __all__ = [
     "WriterClosedError",
     "__version__",
     "connect",
+    "connect_as_set",
     "errors",
 ]
 
@@ -166,6 +167,7 @@ _MODULE_OF = {
     "TableSchema": "pkray.schema.table_schema",
     "TableWriter": "pkray.service.client.writer",
     "connect": "pkray.api.catalog",
+    "connect_as_set": "pkray.api.catalog",
 }
 _MODULES = ("ray_data", "relational", "spark")
 

@@ -10,12 +10,14 @@ from typing import Any, ClassVar
 from pkray import relational
 from pkray.api.service import Service
 from pkray.api.table import SystemTable, Table
-from pkray.arguments.facade import Name, Settings, Warehouse, checked, checked_class
+from pkray.arguments import facade
+from pkray.arguments.facade import Name, Warehouse, checked, checked_class
 from pkray.errors import OptionError, PkrayError
 from pkray.relational import catalog
 from pkray.relational.lasting import close_lasting
 from pkray.service.runtime import Runtime
 from pkray.service.runtimes import open_runtime
+from pkray.service.settings import Settings
 from pkray.system import check_system_name
 from pkray.table import table
 
@@ -25,7 +27,7 @@ def connect(
     warehouse: Warehouse,
     runtime: str | Runtime = "local",
     *,
-    runtime_options: Settings | None = None,
+    runtime_options: facade.Settings | None = None,
     **storage_options: Any,
 ) -> Catalog:
     """Open a warehouse.
@@ -63,6 +65,20 @@ def connect(
     except PkrayError:
         opened.close()
         raise
+
+
+def connect_as_set() -> Catalog:
+    """Open the warehouse that settings name, as the command line and the service do.
+
+    They stand in the environment (``PKRAY_WAREHOUSE``, ``PKRAY_RAY``, …) and in the file of
+    ``PKRAY_SETTINGS``: `pkray service settings` lists them. With the same settings a program shares
+    the processes of a service on Ray.
+
+    Raises:
+        OptionError: an unknown setting, or a wrong value; otherwise as of `connect`.
+    """
+    settings = Settings.read(os.environ)
+    return connect(**settings.connection(ray=settings["ray"]))
 
 
 def _check_warehouse(warehouse: str | os.PathLike[str]) -> None:

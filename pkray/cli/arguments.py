@@ -16,8 +16,7 @@ from pkray.scan.literals import fit, literal, mismatch
 from pkray.scan.moment import Moment
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import BINARIES, DataField
-
-WAREHOUSE = "./warehouse"
+from pkray.service.settings import DEFAULT_WAREHOUSE
 
 Warehouse = Annotated[
     str | None,
@@ -26,7 +25,7 @@ Warehouse = Annotated[
         "-w",
         envvar="PKRAY_WAREHOUSE",
         help="The warehouse: a folder, or an object store's URL.",
-        show_default=WAREHOUSE,
+        show_default=DEFAULT_WAREHOUSE,
     ),
 ]
 Place = Annotated[

@@ -10,7 +10,7 @@ from typing import Any, get_type_hints
 
 from pkray.api.catalog import Catalog, connect
 from pkray.cli import arguments
-from pkray.cli.arguments import WAREHOUSE, Json, Place, Ray, Storage, Warehouse
+from pkray.cli.arguments import Json, Place, Ray, Storage, Warehouse
 from pkray.service.settings import Settings
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -54,16 +54,12 @@ def _command(
     @functools.wraps(command)
     def run(**given: Any) -> None:
         settings = Settings.read(os.environ)
-        named, storage = given.pop("warehouse"), given.pop("storage")
-        warehouse = given.pop("place", None) or named or settings["warehouse"] or WAREHOUSE
-        options: dict[str, Any] = settings.storage_options() if "://" in warehouse else {}
-        options |= arguments.pairs(storage, "--storage", secret=True)
+        named = given.pop("warehouse")
+        warehouse = given.pop("place", None) or named
         address = (given.pop("ray") or settings["ray"] or cluster) if with_ray else None
-        options["runtime_options"] = settings.runtime_options(address is not None)
-        if address is not None:
-            options["runtime"] = "ray"
-            options["runtime_options"]["address"] = address
-        with connect(warehouse, **options) as catalog:
+        options = settings.connection(warehouse, address)
+        options |= arguments.pairs(given.pop("storage"), "--storage", secret=True)
+        with connect(**options) as catalog:
             command(catalog, **given)
 
     hints = get_type_hints(command, include_extras=True)

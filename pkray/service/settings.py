@@ -21,6 +21,7 @@ from pkray.options.values import BOOLEAN, HTTP_URL, POSITIVE_SIZE, STRING, Kind,
 from pkray.options.values import size as sized
 from pkray.storage.secrets import Secret, may_hold_secret, shown_key
 
+DEFAULT_WAREHOUSE = "./warehouse"
 PREFIX = "PKRAY_"
 FILE = "PKRAY_SETTINGS"
 """The variable that names the file of settings."""
@@ -89,7 +90,9 @@ class Setting:
 
 
 SETTINGS = (
-    Setting("warehouse", STRING, "./warehouse", "A folder, or an object store's URL.", "client"),
+    Setting(
+        "warehouse", STRING, DEFAULT_WAREHOUSE, "A folder, or an object store's URL.", "client"
+    ),
     Setting(
         "ray",
         STRING,
@@ -233,6 +236,21 @@ class Settings:
     def __repr__(self) -> str:
         said = ", ".join(f"{name}={each.value!r}" for name, each in sorted(self.given.items()))
         return f"Settings({said})"
+
+    def connection(self, warehouse: str | None = None, ray: str | None = None) -> dict[str, Any]:
+        """Give the arguments of `connect`.
+
+        Args:
+            warehouse: instead of what was set.
+            ray: the cluster's address; without one tables are served by this process.
+        """
+        named = warehouse or self["warehouse"] or DEFAULT_WAREHOUSE
+        store = self.storage_options() if "://" in named else {}
+        runtime = self.runtime_options(ray is not None)
+        if ray is None:
+            return {"warehouse": named, "runtime_options": runtime, **store}
+        options = {**runtime, "address": ray}
+        return {"warehouse": named, "runtime": "ray", "runtime_options": options, **store}
 
     def storage_options(self) -> dict[str, Any]:
         """Give what was set of the object store, as `connect` takes it, with its secrets."""

@@ -25,6 +25,8 @@ pkray.io/part: ray
 {{- define "pkray.env" -}}
 - name: PKRAY_SETTINGS
   value: /etc/pkray/pkray.toml
+- name: PKRAY_RAY # commands and jobs go through the service
+  value: auto
 - name: PKRAY_LOCAL_DIRECTORY
   value: /var/lib/pkray
 - name: POD_IP

@@ -130,3 +130,19 @@ def test_what_is_wrong_is_not_shown_where_it_may_be_a_secret(name):
 
 def test_variables_of_tests_are_none_of_its_business():
     assert Settings.read({"PKRAY_TEST_EFFORT": "10"}).given == {}
+
+
+def test_a_connection_goes_through_ray_where_an_address_is_given():
+    read = Settings.read({"PKRAY_WAREHOUSE": "/w", "PKRAY_POOL_WORKERS": "2", "PKRAY_OWNERS": "3"})
+    assert read.connection() == {"warehouse": "/w", "runtime_options": {"owners": 3}}
+    assert read.connection(ray="auto") == {
+        "warehouse": "/w",
+        "runtime": "ray",
+        "runtime_options": {"owners": 3, "pool_workers": 2, "address": "auto"},
+    }
+
+
+def test_a_folder_is_not_told_what_is_set_of_the_store():
+    read = Settings.read({"PKRAY_STORAGE_REGION": "eu-central-1"})
+    assert read.connection("/w") == {"warehouse": "/w", "runtime_options": {}}
+    assert read.connection("s3://b/w")["region"] == "eu-central-1"
