@@ -109,6 +109,26 @@ def reads(counter: RequestCounter) -> dict[str, Counted]:
     return taken
 
 
+def paged_reads(counter: RequestCounter) -> dict[str, Counted]:
+    """Look keys up in a fresh process, where rows lie in pages beside data files."""
+    taken: dict[str, Counted] = {}
+    with warehouse() as url:
+        with connect(url) as catalog:
+            table = make(catalog, 8, **{"lookup.pages.enabled": "true"})
+            for start in range(0, 200_000, 50_000):
+                table.upsert(rows(start, 50_000))
+            table.compact(full=True)
+        chosen = random.Random(3).sample(range(200_000), 16)
+        for name, keys in (("first key in pages", chosen[:1]), ("first 16 keys in pages", chosen)):
+            forget()
+            with connect(url) as catalog:
+                table = catalog.load_table("db.t")
+                with counter.counting() as taken[name]:
+                    found = table.lookup([{"k": key} for key in keys])
+                assert found.num_rows == len(keys)
+    return taken
+
+
 def scans(counter: RequestCounter) -> dict[str, Counted]:
     """Read sixteen buckets whole."""
     taken: dict[str, Counted] = {}
@@ -170,5 +190,5 @@ def queries(counter: RequestCounter) -> dict[str, Counted]:
 def everything(counter: RequestCounter) -> dict[str, Counted]:
     """All operations, in order."""
     parts = [commits(counter, 1), commits(counter, 16), reads(counter)]
-    parts += [scans(counter), maintenance(counter), queries(counter)]
+    parts += [paged_reads(counter), scans(counter), maintenance(counter), queries(counter)]
     return {name: counted for part in parts for name, counted in part.items()}

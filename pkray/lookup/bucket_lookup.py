@@ -13,7 +13,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.lookup.block_layout import Ints
 from pkray.lookup.key_hash import one_batch, one_chunk
 from pkray.lookup.source import SYSTEM_COLUMNS, DataFileSource
-from pkray.lookup.store import Found, LookupStore
+from pkray.lookup.store import MANY_KEYS, Found, LookupStore
 from pkray.lsm.keys.key_groups import RowOrder, concat, empty_rows, take
 from pkray.lsm.keys.key_prefixes import KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
@@ -306,7 +306,9 @@ class RunsSearch:
             return file, some, self._store.locate(self._source, file, asked, list(columns))
 
         parts = run_ranges(run, self._types).files_of(keys)
-        for file, some, (found, places, rows) in self._source.side_by_side(locate, parts):
+        together = reads_pages(self._schema, len(wanted))
+        located = self._source.side_by_side(locate, parts) if together else map(locate, parts)
+        for file, some, (found, places, rows) in located:
             deleted = self._vectors.get(file.file_name)
             if deleted is not None:
                 kept = ~deleted.contains(places)
@@ -337,6 +339,12 @@ class RunsSearch:
         ]
         rows = pa.concat_tables(filled) if filled else target.empty_table()
         return np.concatenate([np.zeros(0, np.int64), *positions]), rows
+
+
+def reads_pages(schema: TableSchema, keys: int) -> bool:
+    """Whether so many keys are looked for in pages, as a rule: little is read for each, so that
+    buckets and files can be searched side by side, in bounded memory."""
+    return schema.core.lookup_pages_enabled and keys < MANY_KEYS
 
 
 def _with_files(levels: Levels, held: Sequence[Uncommitted]) -> Levels:

@@ -26,6 +26,8 @@ MOST = {
     "lookup by key, within a staleness": (0, 0),
     "first key in a fresh process, within a staleness": (14, 6),
     "read by key equality": (13, 6),
+    "first key in pages": (16, 7),
+    "first 16 keys in pages": (34, 7),
     "scan of 16 buckets": (25, 7),
     "snapshots(), again": (56, 5),
     "expire 47 snapshots": (214, 27),

@@ -12,6 +12,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from pkray.errors import MissingFileError, SnapshotNotFoundError
+from pkray.lookup.bucket_lookup import reads_pages
 from pkray.lsm.compaction.pick import skips_level_0
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId, unless_expired
@@ -119,7 +120,9 @@ class OwnerLookups:
             return found + piece.offset, rows
 
         pieces = self._reached(asked, chain(levels, written), answered)
-        for found, rows in ahead(self._store, find_in, pieces):
+        together = reads_pages(under, keys.num_rows)
+        parts = ahead(self._store, find_in, pieces) if together else map(find_in, pieces)
+        for found, rows in parts:
             if len(found):
                 positions.append(found)
                 tables.append(rows)
