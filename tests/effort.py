@@ -14,6 +14,11 @@ def examples(few: int) -> int:
     return few * EFFORT
 
 
+def stride(places: int) -> int:
+    """Say at every which place of many a test looks; at more of them with a greater effort."""
+    return max(1, places // EFFORT)
+
+
 def representatives(cases: Mapping[str, Mapping[str, str]], few: int) -> set[str]:
     """Choose ``few`` of the cases of a test, by name, for a run that does not take them all.
 

@@ -10,6 +10,7 @@ import pytest
 
 import pkray
 from pkray.storage.opening import open_store
+from tests.effort import stride
 from tests.faults.clean_run import CleanRun
 from tests.faults.faulty_store import Fault, Killed, Storage, faulty, put_files
 from tests.faults.named import unnamed
@@ -62,17 +63,17 @@ class Sweep(CleanRun):
         return [CrashPoint(*point, writing.get(point)) for point in found]
 
 
-def _every(script: Script, kind: str, stride: int = 1, *, slow: bool = False) -> Any:
+def _every(script: Script, kind: str, places: int = 1, *, slow: bool = False) -> Any:
     marks = [pytest.mark.slow] if slow else []
-    return pytest.param(script, kind, stride, marks=marks, id=f"{script.name}, {kind}")
+    return pytest.param(script, kind, stride(places), marks=marks, id=f"{script.name}, {kind}")
 
 
 @pytest.mark.parametrize(
-    ("script", "kind", "stride"),
+    ("script", "kind", "every"),
     [
-        _every(LOOKUP, "disk", 6),
-        _every(DELETION_VECTORS, "memory", 6),
-        _every(WRITE_ONLY, "memory", 6),
+        _every(LOOKUP, "disk", 12),
+        _every(DELETION_VECTORS, "memory", 12),
+        _every(WRITE_ONLY, "memory", 12),
         *(
             _every(script, kind, slow=True)
             for script in (LOOKUP, DELETION_VECTORS, WRITE_ONLY)
@@ -80,12 +81,12 @@ def _every(script: Script, kind: str, stride: int = 1, *, slow: bool = False) ->
         ),
     ],
 )
-def test_a_job_goes_on_from_every_crash_point(script, kind, stride, new_root, process, survived):
+def test_a_job_goes_on_from_every_crash_point(script, kind, every, new_root, process, survived):
     """What is left of a killed process is its files: so each different state is met once, for
     all of the operations between which the process may have been killed to leave it."""
     run = Sweep(script, new_root(kind), process)
     points = run.points(torn=kind == "disk")
-    tried = dict.fromkeys(list(dict.fromkeys(points))[::stride])
+    tried = dict.fromkeys(list(dict.fromkeys(points))[::every])
     points = [point for point in points if point in tried]
     failed = {}
     for point in tried:

@@ -9,6 +9,7 @@ import pytest
 
 import pkray
 from pkray.errors import PkrayError, StorageFullError
+from tests.effort import stride
 from tests.faults.clean_run import CleanRun
 from tests.faults.faulty_store import MUTATIONS, Fault, Operation, Plan, Storage, faulty, put_files
 from tests.faults.script import DELETION_VECTORS, LOOKUP_IN_SHORT, WRITE_ONLY, Script
@@ -42,12 +43,12 @@ class Sweep:
         self.run = CleanRun(script, root(), process)
 
     def meet(
-        self, names: Collection[str] | None = None, *, each: bool = True, stride: int = 1
+        self, names: Collection[str] | None = None, *, each: bool = True, every: int = 1
     ) -> str:
         """Have the fault at every operation, or at every one of these names, in turn.
 
         Args:
-            stride: 3 leaves two out of three out.
+            every: 3 leaves two out of three out.
             each: also where a step does to a kind of file again what it did before, and it changes
                 nothing.
 
@@ -55,7 +56,7 @@ class Sweep:
             The count of those survived.
         """
         operations = self.run.storage.operations if each else self._first_of_a_kind()
-        chosen = [each for each in operations if names is None or each.name in names][::stride]
+        chosen = [each for each in operations if names is None or each.name in names][::every]
         failed, errors = {}, 0
         for operation in chosen:
             try:
@@ -123,9 +124,9 @@ def _full(operation: Operation) -> Exception | None:
 
 
 EVERY = pytest.mark.parametrize(
-    "stride",
+    "every",
     [
-        pytest.param(3, id="every third"),
+        pytest.param(stride(6), id="some operations"),
         pytest.param(1, id="all operations", marks=pytest.mark.slow),
     ],
 )
@@ -142,37 +143,37 @@ def sweep(new_root, process) -> Callable[..., Sweep]:
 @pytest.mark.sampled(2)
 @SCRIPTS
 @EVERY
-def test_a_lost_answer_changes_nothing(script, stride, sweep, survived):
+def test_a_lost_answer_changes_nothing(script, every, sweep, survived):
     """Of what changes files: without an answer, other operations are failed ones."""
     lost = sweep("answers lost", lambda: _first(1, lambda _: Fault.LOSE_ANSWER), script, "memory")
-    survived(lost.meet(MUTATIONS, stride=stride))
+    survived(lost.meet(MUTATIONS, every=every))
 
 
 @EVERY
-def test_a_torn_write_changes_nothing(stride, sweep, survived):
+def test_a_torn_write_changes_nothing(every, sweep, survived):
     torn = sweep("torn", lambda: _first(1, lambda _: Fault.TEAR), LOOKUP_IN_SHORT, "disk")
-    survived(torn.meet(MUTATIONS, stride=stride))
+    survived(torn.meet(MUTATIONS, every=every))
 
 
 @pytest.mark.sampled(1)
 @SCRIPTS
 @EVERY
-def test_what_fails_in_passing_is_done_again(script, stride, sweep, survived):
+def test_what_fails_in_passing_is_done_again(script, every, sweep, survived):
     failed = sweep("failed", lambda: _first(1, lambda _: Fault.FAIL), script, "memory")
-    survived(failed.meet(each=stride == 1, stride=stride))
+    survived(failed.meet(each=every == 1, every=every))
 
 
 @EVERY
-def test_what_fails_together_with_the_next_is_done_again(stride, sweep, survived):
+def test_what_fails_together_with_the_next_is_done_again(every, sweep, survived):
     """What tidies up after a failure fails too."""
     both = sweep(
         "failed with the next", lambda: _first(2, lambda _: Fault.FAIL), LOOKUP_IN_SHORT, "memory"
     )
-    survived(both.meet(each=stride == 1, stride=stride))
+    survived(both.meet(each=every == 1, every=every))
 
 
 @EVERY
-def test_a_full_disk_of_the_table_loses_nothing(stride, sweep, survived):
+def test_a_full_disk_of_the_table_loses_nothing(every, sweep, survived):
     """Three writes fail, then there is space again."""
     full = sweep("full", lambda: _first(3, _full), LOOKUP_IN_SHORT, "disk")
-    survived(full.meet(("write", "create", "open_output", "close"), stride=stride))
+    survived(full.meet(("write", "create", "open_output", "close"), every=every))

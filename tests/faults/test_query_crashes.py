@@ -11,6 +11,7 @@ import pytest
 
 import pkray
 from pkray.relational.continuous.queries.query import find_query
+from tests.effort import stride
 from tests.faults.conftest import Check, Sweep
 
 QUERIES = {
@@ -100,10 +101,10 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "workers", "stride"),
+    ("name", "workers", "every"),
     [
-        ("sessions", "one worker", 40),
-        ("so far", "two workers", 70),
+        ("sessions", "one worker", stride(40)),
+        ("so far", "two workers", stride(70)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in WINDOWS
@@ -112,7 +113,7 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     ],
 )
 def test_windows_go_on_from_every_crash_point(
-    name: str, workers: str, stride: int, sweep: Sweep
+    name: str, workers: str, every: int, sweep: Sweep
 ) -> None:
     def job(catalog: pkray.Catalog) -> Check:
         windowed(catalog, WINDOWS[name], WORKERS[workers])
@@ -127,7 +128,7 @@ def test_windows_go_on_from_every_crash_point(
 
         return check
 
-    sweep(f"windows {name}, {workers}", stride, job)
+    sweep(f"windows {name}, {workers}", every, job)
 
 
 def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
@@ -137,10 +138,10 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "workers", "stride"),
+    ("name", "workers", "every"),
     [
-        ("totals", "one worker", 20),
-        ("totals", "rescaled", 40),
+        ("totals", "one worker", stride(40)),
+        ("totals", "rescaled", stride(40)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in QUERIES
@@ -149,7 +150,7 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     ],
 )
 def test_a_query_goes_on_from_every_crash_point(
-    name: str, workers: str, stride: int, sweep: Sweep
+    name: str, workers: str, every: int, sweep: Sweep
 ) -> None:
     def job(catalog: pkray.Catalog) -> Check:
         changed(catalog, QUERIES[name], WORKERS[workers])
@@ -163,7 +164,7 @@ def test_a_query_goes_on_from_every_crash_point(
 
         return check
 
-    sweep(f"query {name}, {workers}", stride, job)
+    sweep(f"query {name}, {workers}", every, job)
 
 
 def _check(catalog: pkray.Catalog, expected: Counter[tuple[Any, ...]]) -> None:

@@ -11,6 +11,7 @@ import pytest
 import pkray
 from pkray.errors import QueryExistsError, UpgradeError
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
+from tests.effort import stride
 from tests.faults.conftest import Check, Sweep
 
 OLDER = (
@@ -100,10 +101,10 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "runs", "goes_back", "stride"),
+    ("name", "runs", "goes_back", "every"),
     [
-        ("kept", False, False, 27),
-        ("grown", True, True, 39),
+        ("kept", False, False, stride(27)),
+        ("grown", True, True, stride(39)),
         *(
             pytest.param(name, runs, goes_back, 2, marks=pytest.mark.slow)
             for name in NEWER
@@ -112,7 +113,7 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
     ],
 )
 def test_an_upgrade_is_whole_or_not_there_at_every_crash_point(
-    name: str, runs: bool, goes_back: bool, stride: int, sweep: Sweep
+    name: str, runs: bool, goes_back: bool, every: int, sweep: Sweep
 ) -> None:
     upgrade = Job(NEWER[name], runs=runs, goes_back=goes_back)
 
@@ -130,7 +131,7 @@ def test_an_upgrade_is_whole_or_not_there_at_every_crash_point(
 
         return check
 
-    sweep(f"upgrade {name}", stride, job)
+    sweep(f"upgrade {name}", every, job)
 
 
 def _contents(catalog: pkray.Catalog, job: Job) -> list[Counter[tuple[tuple[str, Any], ...]]]:

@@ -161,7 +161,7 @@ def through_its_life(
     checked.check(conditions[1::4])
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", SCALARS)
 def test_a_type_as_value(make, kind):
     values = [*SCALARS[kind].values, None]
@@ -171,7 +171,7 @@ def test_a_type_as_value(make, kind):
     through_its_life(checked, "v", rows, changed)
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", SCALARS)
 def test_a_type_as_key(make, kind):
     values = SCALARS[kind].values
@@ -180,7 +180,7 @@ def test_a_type_as_key(make, kind):
     through_its_life(checked, "k", rows, [(value, None) for value in values[::2]])
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", [k for k in SCALARS if k not in REFUSED_PARTITION | NO_PARTITION])
 def test_a_type_as_partition(make, kind):
     values = SCALARS[kind].values
@@ -228,7 +228,7 @@ NO_STATISTICS_THERE = {
 }
 
 
-@pytest.mark.sampled(17)
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("role", ["value", "key"])
 @pytest.mark.parametrize("kind", [k for k in SCALARS if not k.startswith("TIME(") and k != "TIME"])
 def test_statistics_are_those_that_the_reader_would_write(make, kind, role):
