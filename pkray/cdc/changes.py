@@ -115,7 +115,7 @@ def no_rows(target: Target) -> pa.Table:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """Which images become rows, in which order and of which kind.
+    """Orders the images that become rows, and names the kind of each.
 
     Args:
         places: int64, one a row: of images before (from 0), then of images after.

@@ -1,4 +1,4 @@
-"""What the envelopes of all formats share: their metadata, and columns that a table has not yet."""
+"""Read what the envelopes of all formats share: metadata, and columns that a table has not yet."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class Image:
 
 @dataclass(frozen=True)
 class Events:
-    """What was read of some events.
+    """Holds what was read of some events.
 
     Args:
         texts: as `checked_texts` gives them.

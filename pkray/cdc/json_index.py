@@ -1,4 +1,4 @@
-"""Where the members of JSON objects stand, found over all records of a block at once.
+"""Locate the members of JSON objects, over all records of a block at once.
 
 Arrow's reader does not tell a member that is null from one that is not there, and reads no value as
 text. `JsonIndex` finds both from the quotes, brackets and colons of texts that are JSON.

@@ -38,7 +38,7 @@ class Words:
 
 @dataclass(frozen=True)
 class _Before(Image):
-    """What rows were: of a delete the row, of an update it with its old values."""
+    """Holds rows as they were: of a delete the row, of an update it with its old values."""
 
     data: Image
 

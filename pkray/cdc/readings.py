@@ -1,4 +1,4 @@
-"""How the values of a column stand in JSON, and what becomes of them.
+"""Read the values of a column from JSON, in each way that connectors write them.
 
 A `Reading` is one way: the type by which Arrow's reader reads the values, and what decodes them.
 A column may have several, as connectors write times and decimals in more than one way:
@@ -44,7 +44,7 @@ Decode = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True)
 class Handling:
-    """How a connector was told to write values, for events that bring no schema.
+    """Tells how a connector was told to write values, for events that bring no schema.
 
     The words are those of Debezium's options of these names; None: it is not known, and values
     that could mean several things are refused.

@@ -48,7 +48,7 @@ class LineFile:
 
     @property
     def name(self) -> str:
-        """What errors call it."""
+        """Name it as errors do."""
         return "stdin" if self.is_stream else f"file {str(self.path)!r}"
 
     @property

@@ -35,7 +35,7 @@ Advance = Callable[[int], None]
 
 
 class Upserted(NamedTuple):
-    """What became of some files.
+    """Tells what became of some files.
 
     Attributes:
         snapshot: None where nothing was committed, or its snapshot has expired.
@@ -112,7 +112,7 @@ class Upsert:
 
     @property
     def _unavailable(self) -> UnavailablePolicy:
-        """What the table's merge engine makes of values that events do not bring."""
+        """Choose what the table's merge engine makes of values that events do not bring."""
         engine = self.table.schema.core.merge_engine
         if engine == "partial-update":
             return "null"

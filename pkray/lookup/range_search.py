@@ -26,7 +26,7 @@ GROWTH = 4
 
 @dataclass(frozen=True)
 class _Layer:
-    """What one run, or a part of the memory, has.
+    """Holds the rows that one run, or a part of the memory, has of each range.
 
     Attributes:
         of_row: the number of each row's range, ascending; rows of a range are in key order.

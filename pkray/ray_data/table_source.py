@@ -75,7 +75,7 @@ def read(
 
 @dataclass(frozen=True)
 class TableRead:
-    """What is wanted of a table."""
+    """Asks for rows of a table."""
 
     location: TableLocation
     view: SnapshotView

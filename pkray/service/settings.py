@@ -193,14 +193,14 @@ _BY_NAME = {each.name: each for each in SETTINGS}
 
 @dataclass(frozen=True)
 class Given:
-    """What a setting is, and where that was said: a file, or a variable."""
+    """Holds what a setting is, and where that was said: a file, or a variable."""
 
     value: Any
     source: str
 
 
 class Settings:
-    """What was set.
+    """Reads what was set.
 
     Args:
         given: by the names of settings; secrets are wrapped.

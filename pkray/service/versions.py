@@ -17,7 +17,7 @@ from pkray.version import __version__
 
 
 class Spoken(msgspec.Struct, frozen=True):
-    """What a process speaks.
+    """Tells which protocol and release a process speaks.
 
     Args:
         protocol: the number.

@@ -1,4 +1,4 @@
-"""What can go wrong with an object store, as errors of pkray.
+"""Explain what can go wrong with an object store, as errors of pkray.
 
 obstore's exceptions have neither status nor cause as attributes. They print both, as Rust's debug
 format of its own types, below the message: that is read here, with what the server sent (which

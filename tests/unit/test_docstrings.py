@@ -18,6 +18,7 @@ NO_VERBS = re.compile(
     "Its?|No|Nobody|None|Not|Nothing|Of|On|One|Only|Others?|So|Some|That|The|Their|There|These|They|"
     "This|Those|To|Until|What|When|Where|Which|While|Who|Whole|Why|With|Without)"
 )
+QUESTIONS = re.compile(r"(What|How|Which|Where|When|Who|Why)\b")
 VERBS_IN_S = re.compile("Access|Compress|Cross|Discuss|Focus|Guess|Pass|Press|Process")
 OLD_NAMES = re.compile(
     r"(^|_)(alarm|doomed|follower|forestall(ed)?|give_?up|handed_over|homes|lay_on|leftovers"
@@ -138,6 +139,18 @@ def test_docstrings_of_functions_begin_with_a_verb():
         and not begins_with_a_verb(text)
     ]
     assert others == []
+
+
+def test_docstrings_say_what_is_done_instead_of_asking():
+    asking = [
+        f"{path}: {text.splitlines()[0]}"
+        for path, tree in modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | Function)
+        and (text := ast.get_docstring(node))
+        and QUESTIONS.match(text)
+    ]
+    assert asking == []
 
 
 def names() -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""What work a pool hosts, kept beside the cluster's nodes for its next keeper."""
+"""Remember the work that a pool hosts beside the cluster's nodes, for its next keeper."""
 
 from __future__ import annotations
 
