@@ -11,11 +11,29 @@ import pytest
 
 import pkray
 from tests.integration.readers import rows_of
+from tests.ray.conftest import end_pool
 from tests.ray.signals import kill
 
 pytestmark = pytest.mark.ray
 
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
+
+
+@pytest.fixture(scope="module")
+def shared(ray_cluster, tmp_path_factory):
+    """A warehouse whose pool of workers all tests of this file use: to start one takes seconds."""
+    runtime = {"owners": 2, "pool_workers": 2}
+    warehouse = str(tmp_path_factory.mktemp("tables"))
+    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
+        yield catalog
+        end_pool(catalog)
+
+
+@pytest.fixture
+def catalog(shared):
+    yield shared
+    for name in shared.list_tables():
+        shared.drop_table(name)
 
 
 def rows(ids: Iterable[int], value: int) -> pa.Table:
@@ -48,9 +66,13 @@ def actors() -> set[str]:
     return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
 
 
-def test_dynamic_buckets_outlive_their_owners(ray_catalog):
+def actors_of(table) -> set[str]:
+    return {name for name in actors() if name.startswith(f"pkray-{table.location.fingerprint}-")}
+
+
+def test_dynamic_buckets_outlive_their_owners(catalog):
     options = {"bucket": "-1", "dynamic-bucket.target-row-num": "300"}
-    table = ray_catalog.create_table("db.t", SCHEMA, ["id"], options=options)
+    table = catalog.create_table("db.t", SCHEMA, ["id"], options=options)
     commit(table, 1, rows(range(1000), 1))
     with table.open_writer("job") as writer:
         writer.upsert(rows(range(500, 1500), 2))
@@ -69,8 +91,8 @@ def test_dynamic_buckets_outlive_their_owners(ray_catalog):
     assert found.to_pylist() == [{"id": 0, "v": 1}, {"id": 700, "v": 2}, {"id": 1599, "v": 3}]
 
 
-def test_a_dedicated_compaction_runs_as_ray_tasks(ray_catalog):
-    table = create(ray_catalog, bucket="4", write_only="true")
+def test_a_dedicated_compaction_runs_as_ray_tasks(catalog):
+    table = create(catalog, bucket="4", write_only="true")
     for number in range(6):
         commit(table, number, rows(range(number * 10, 200), number))
     before = content(table)
@@ -81,8 +103,8 @@ def test_a_dedicated_compaction_runs_as_ray_tasks(ray_catalog):
     assert content(table) == before
 
 
-def test_a_lookup_changelog_is_complete_after_an_owner_was_killed(ray_catalog):
-    table = create(ray_catalog, bucket="2", changelog_producer="lookup")
+def test_a_lookup_changelog_is_complete_after_an_owner_was_killed(catalog):
+    table = create(catalog, bucket="2", changelog_producer="lookup")
     commit(table, 1, rows(range(100), 1))
     kill(table.service_stats()["owners"][0]["pid"])
     commit(table, 2, rows(range(50, 150), 2))
@@ -96,8 +118,8 @@ def test_a_lookup_changelog_is_complete_after_an_owner_was_killed(ray_catalog):
     assert state == content(table)
 
 
-def test_owners_follow_a_change_of_the_columns(ray_catalog):
-    table = create(ray_catalog, bucket="2")
+def test_owners_follow_a_change_of_the_columns(catalog):
+    table = create(catalog, bucket="2")
     commit(table, 1, rows(range(10), 1))
     table.alter.add_column("note", "STRING")
     with table.open_writer("job") as writer:
@@ -107,18 +129,18 @@ def test_owners_follow_a_change_of_the_columns(ray_catalog):
     assert found.to_pylist() == [{"id": 2, "v": 1, "note": None}, {"id": 3, "v": 4, "note": "new"}]
 
 
-def test_a_renamed_table_gets_owners_of_its_new_name(ray_catalog):
-    commit(create(ray_catalog), 1, rows([1], 7))
-    ray_catalog.rename_table("db.t", "db.renamed")
-    renamed = ray_catalog.load_table("db.renamed")
+def test_a_renamed_table_gets_owners_of_its_new_name(catalog):
+    commit(create(catalog), 1, rows([1], 7))
+    catalog.rename_table("db.t", "db.renamed")
+    renamed = catalog.load_table("db.renamed")
     commit(renamed, 2, rows([2], 8))
     assert renamed.lookup_prefix([{"id": 1}, {"id": 2}])["v"].to_pylist() == [7, 8]
-    log = ray_catalog.load_table("db.renamed$audit_log").to_arrow(["rowkind", "id"])
+    log = catalog.load_table("db.renamed$audit_log").to_arrow(["rowkind", "id"])
     assert log.to_pydict() == {"rowkind": ["+I", "+I"], "id": [1, 2]}
 
 
-def test_rows_are_spread_over_more_buckets(ray_catalog):
-    table = create(ray_catalog, bucket="2")
+def test_rows_are_spread_over_more_buckets(catalog):
+    table = create(catalog, bucket="2")
     commit(table, 1, rows(range(400), 1))
     table.rescale(5)
     commit(table, 2, rows(range(300, 500), 2))
@@ -127,8 +149,8 @@ def test_rows_are_spread_over_more_buckets(ray_catalog):
     assert table.lookup([{"id": 10}, {"id": 450}])["v"].to_pylist() == [1, 2]
 
 
-def test_a_rollback_is_noticed_by_the_owners(ray_catalog):
-    table = create(ray_catalog, bucket="2")
+def test_a_rollback_is_noticed_by_the_owners(catalog):
+    table = create(catalog, bucket="2")
     commit(table, 1, rows(range(10), 1))
     first = table.latest_snapshot().id
     commit(table, 2, rows(range(10), 2))
@@ -141,25 +163,25 @@ def test_a_rollback_is_noticed_by_the_owners(ray_catalog):
     assert content(table) == {**dict.fromkeys(range(5), 1), **dict.fromkeys(range(5, 12), 3)}
 
 
-def test_a_branch_has_owners_of_its_own(ray_catalog):
-    table = create(ray_catalog, bucket="2")
+def test_a_branch_has_owners_of_its_own(catalog):
+    table = create(catalog, bucket="2")
     commit(table, 1, rows(range(10), 1))
     table.tags.create("v1")
     table.branches.create("b", tag="v1")
     commit(table.branch("b"), 2, rows(range(3), 9))
     assert content(table) == dict.fromkeys(range(10), 1)
-    branch = pkray.connect(ray_catalog.warehouse, runtime="ray").load_table("db.t$branch_b")
+    branch = pkray.connect(catalog.warehouse, runtime="ray").load_table("db.t$branch_b")
     assert content(branch) == {**dict.fromkeys(range(3), 9), **dict.fromkeys(range(3, 10), 1)}
 
 
-def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(ray_catalog):
-    table = create(ray_catalog, bucket="2", **DEDICATED)
+def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(catalog):
+    table = create(catalog, bucket="2", **DEDICATED)
     commit(table, 1, rows(range(10), 1))
-    before = actors()
-    with pkray.connect(ray_catalog.warehouse, runtime="ray") as other:
+    assert len(actors_of(table)) == 3  # two owners and the coordinator
+    with pkray.connect(catalog.warehouse, runtime="ray") as other:
         other.drop_table("db.t")
-    deadline = time.monotonic() + 30
-    while len(before - actors()) < 3:  # two owners and the coordinator
+    deadline = time.monotonic() + 60
+    while actors_of(table):
         assert time.monotonic() < deadline, actors()
         time.sleep(0.1)
 
@@ -191,12 +213,12 @@ def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, 
         catalog.drop_table("db.u")
 
 
-def test_a_new_coordinator_goes_by_the_owners_that_live(ray_catalog, ray_cluster):
+def test_a_new_coordinator_goes_by_the_owners_that_live(catalog, ray_cluster):
     import ray
 
     from pkray.service.ray.actors import NAMESPACE, coordinator_name
 
-    table = create(ray_catalog, bucket="8", **DEDICATED)
+    table = create(catalog, bucket="8", **DEDICATED)
     commit(table, 1, rows(range(100), 1))
     ray.kill(ray.get_actor(coordinator_name(table.location), NAMESPACE), no_restart=True)
     warehouse = str(table.location.url).rsplit("/db.db", 1)[0]
