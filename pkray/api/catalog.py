@@ -188,12 +188,14 @@ class Catalog(catalog.Catalog):
         Args:
             store: a folder, or an object store's URL; it is made with the first backup.
             storage_options: what opens an object store, as of `connect`; those of the warehouse
-                where none are given.
+                where none are given. A folder takes none.
 
         Raises:
             StorageError: it is no such folder or URL.
         """
-        return relational.Backups(self, os.fspath(store), storage_options or self.storage_options)
+        url = os.fspath(store)
+        own = self.storage_options if "://" in url else {}
+        return relational.Backups(self, url, storage_options or own)
 
     def close(self) -> None:
         """Let go of the runtime; written rows that were not committed are dropped."""

@@ -58,3 +58,10 @@ def test_a_unit_gets_no_more_rights_than_it_needs(path):
     lines = unit(path)
     assert (lines["NoNewPrivileges"], lines["ProtectSystem"]) == (["yes"], ["strict"])
     assert lines["StateDirectoryMode"] == ["0700"]
+
+
+@pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
+def test_a_unit_writes_into_its_own_folder_alone(path):
+    """`/tmp` is read-only for it; Ray and Python are told of another one."""
+    pairs = [pair for line in unit(path)["Environment"] for pair in line.split()]
+    assert {"TMPDIR=%S/pkray", "RAY_TMPDIR=%S/pkray"} <= set(pairs)

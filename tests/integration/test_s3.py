@@ -215,3 +215,12 @@ def test_an_option_that_is_no_text(connect, given, message):
 def test_an_endpoint_that_is_not_there(connect):
     with pytest.raises(pkray.StorageError, match="warehouse"):
         create(connect(endpoint="http://127.0.0.1:9", max_retries="1"))
+
+
+def test_a_folder_takes_backups_of_a_bucket(connect, tmp_path):
+    catalog = connect()
+    table = catalog.create_table("db.t", [("k", "INT")], ["k"])
+    table.upsert([{"k": 1}])
+    backups = catalog.backups(tmp_path / "backups")
+    assert backups.create("one").tables == ["db.t"]
+    assert backups.verify("one").is_whole
