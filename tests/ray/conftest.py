@@ -8,8 +8,11 @@ import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -57,6 +60,23 @@ def ray_catalog(ray_cluster, tmp_path):
         for name in catalog.list_tables():
             catalog.drop_table(name)
         end_pool(catalog)
+
+
+@contextmanager
+def served(warehouse: object, **options: Any) -> Iterator[pkray.Catalog]:
+    """Open a warehouse on Ray; at last drop its queries and tables, and end its processes."""
+    runtime = {"owners": 2, **options}
+    with pkray.connect(str(warehouse), runtime="ray", runtime_options=runtime) as catalog:
+        yield catalog
+        each(lambda query: query.drop(), catalog.queries())
+        each(catalog.drop_table, catalog.list_tables())
+        end_pool(catalog)
+
+
+def each(work: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
+    """Do the same with some things, all at once."""
+    with ThreadPoolExecutor(max(len(things), 1)) as threads:
+        return list(threads.map(work, things))
 
 
 def pool_processes(catalog: pkray.Catalog) -> set[int]:

@@ -11,7 +11,7 @@ import pytest
 import pkray
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import served
 from tests.ray.signals import kill, stopped
 
 pytestmark = pytest.mark.ray
@@ -26,14 +26,9 @@ PAST_LEASES = 8.0
 
 @pytest.fixture(scope="module")
 def catalog(ray_cluster, tmp_path_factory):
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    options = {"owners": 2, "pool_workers": WORKERS}
-    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+    with served(tmp_path_factory.mktemp("warehouse"), pool_workers=WORKERS) as catalog:
         catalog.service().start()
         yield catalog
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-import pkray
-from tests.ray.conftest import end_pool, pool_processes
+from tests.ray.conftest import pool_processes, served
 
 pytestmark = pytest.mark.ray
 
@@ -18,15 +17,9 @@ WORKER_MEMORY = 64 << 20
 @pytest.fixture
 def small(ray_cluster, tmp_path):
     """A catalog whose workers have little memory."""
-    options = {"owners": 2, "pool_workers": 2, "worker_memory": WORKER_MEMORY}
-    with pkray.connect(tmp_path / "warehouse", runtime="ray", runtime_options=options) as catalog:
+    with served(tmp_path / "warehouse", pool_workers=2, worker_memory=WORKER_MEMORY) as catalog:
         catalog.service().start()
         yield catalog
-        for query in catalog.queries():
-            query.drop()
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
 
 
 @pytest.mark.slow

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
-import pkray
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import each, served
 
 pytestmark = pytest.mark.ray
 
@@ -24,14 +22,9 @@ LONGEST = 240.0
 
 @pytest.fixture(scope="module")
 def catalog(ray_cluster, tmp_path_factory):
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    options = {"owners": 2, "pool_workers": 3}
-    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+    with served(tmp_path_factory.mktemp("warehouse"), pool_workers=3) as catalog:
         catalog.service().start()
         yield catalog
-        each(lambda query: query.drop(), catalog.queries())
-        each(catalog.drop_table, catalog.list_tables())
-        end_pool(catalog)
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +44,6 @@ def queries(catalog, tables):
     started = each(lambda name: catalog.sql(sql).materialize(name), names)
     seconds_of_a_change(tables, started, 0)
     return started
-
-
-def each(work, things):
-    with ThreadPoolExecutor(THINGS) as threads:
-        return list(threads.map(work, things))
 
 
 def seconds_of_a_change(tables, queries, value: int) -> float:

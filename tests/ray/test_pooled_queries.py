@@ -12,7 +12,7 @@ import pytest
 import pkray
 from pkray.relational.continuous.queries.resuming import resume_wanted
 from pkray.relational.udf import udf
-from tests.ray.conftest import end_pool, pool_processes
+from tests.ray.conftest import pool_processes, served
 
 pytestmark = pytest.mark.ray
 
@@ -24,16 +24,9 @@ LONGEST = 120.0
 
 @pytest.fixture(scope="module")
 def catalog(ray_cluster, tmp_path_factory):
-    warehouse = tmp_path_factory.mktemp("warehouse")
-    options = {"owners": 2, "pool_workers": 2}
-    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+    with served(tmp_path_factory.mktemp("warehouse"), pool_workers=2) as catalog:
         catalog.service().start()
         yield catalog
-        for query in catalog.queries():
-            query.drop()
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
 
 
 @pytest.fixture(scope="module")
