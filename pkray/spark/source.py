@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.format.snapshot import Snapshot
-from pkray.scan.moment import Timestamp
+from pkray.scan.moment import Moment, Timestamp
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
 from pkray.scan.split import Split, arrow_schema
@@ -72,7 +72,8 @@ def read(
     """
     check_table("read", table)
     check_session("read", spark)
-    request = request_of(table, columns, filter, snapshot_id, tag, timestamp, watermark)
+    moment = Moment.from_arguments(snapshot_id, tag, timestamp, watermark)
+    request = request_of(table, columns, filter, moment)
     register(spark)
     return load(spark, spark.read, RequestSource, request)
 
@@ -185,15 +186,8 @@ class TableSource(DataSource):
         from pkray.api.catalog import connect
 
         with connect(asked.path, **asked.storage) as catalog:
-            return request_of(
-                catalog.load_table(asked.table),
-                asked.columns,
-                asked.filter,
-                asked.snapshot_id,
-                asked.tag,
-                asked.timestamp,
-                asked.watermark,
-            )
+            table = catalog.load_table(asked.table)
+            return request_of(table, asked.columns, asked.filter, asked.at)
 
     def _check_columns(self, given: StructType) -> None:
         has = self.schema().simpleString()
@@ -272,33 +266,20 @@ def request_for(
 
 
 def request_of(
-    table: Table | SystemTable,
-    columns: Sequence[str] | None,
-    filter: object,
-    snapshot_id: int | None,
-    tag: str | None,
-    timestamp: Timestamp | None,
-    watermark: int | None,
+    table: Table | SystemTable, columns: Sequence[str] | None, filter: object, at: Moment
 ) -> Request:
     """Make the request of a table or system table, checked."""
     if not isinstance(table, SystemTable):
-        view = table.at(snapshot_id, tag, timestamp, watermark)
+        view = table.at(**at.named)
         return request_for(view, table.location, columns, filter)
-    if watermark is not None:
+    if at.watermark is not None:
         raise OptionError(
             f"{table.name} is a system table, which is read by snapshot, tag or timestamp",
-            watermark=watermark,
+            watermark=at.watermark,
         )
     names = tuple(columns) if columns is not None else None
     request = SystemRequest(
-        table.table.location,
-        table.table.schema,
-        table.system_name,
-        names,
-        filter,
-        snapshot_id,
-        tag,
-        timestamp,
+        table.table.location, table.table.schema, table.system_name, names, filter, at
     )
     request.read()
     return request

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.errors import OptionError
-from pkray.scan.moment import Timestamp
+from pkray.scan.moment import LATEST, Moment
 
 _STORAGE = "storage."
 _NAMES = ("path", "table", "columns", "filter", "tag", "timestamp", "snapshot-id", "watermark")
@@ -34,10 +34,7 @@ class SourceOptions:
     table: str
     columns: tuple[str, ...] | None = None
     filter: str | None = None
-    snapshot_id: int | None = None
-    tag: str | None = None
-    timestamp: Timestamp | None = None
-    watermark: int | None = None
+    at: Moment = LATEST
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -46,7 +43,7 @@ class SourceOptions:
 
         Raises:
             OptionError: a key that is unknown, a value that is none of its key's or longer than
-                65,536 characters, no warehouse or no table.
+                65,536 characters, no warehouse or no table; a moment is named twice.
         """
         given = {key.lower(): value for key, value in options.items()}
         for key, value in given.items():
@@ -64,10 +61,12 @@ class SourceOptions:
             given["table"],
             tuple(name.strip() for name in columns.split(",")) if columns else None,
             given.get("filter"),
-            _number(given, "snapshot-id"),
-            given.get("tag"),
-            int(timestamp) if timestamp and _is_number(timestamp) else timestamp,
-            _number(given, "watermark"),
+            Moment.from_arguments(
+                _number(given, "snapshot-id"),
+                given.get("tag"),
+                int(timestamp) if timestamp and _is_number(timestamp) else timestamp,
+                _number(given, "watermark"),
+            ),
             {
                 key[len(_STORAGE) :]: value
                 for key, value in given.items()

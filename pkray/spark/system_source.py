@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pkray.scan.moment import Timestamp
+from pkray.scan.moment import Moment
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.table.reads import Reads
@@ -27,9 +27,7 @@ class SystemRequest:
     system: str
     columns: tuple[str, ...] | None
     filter: object
-    snapshot_id: int | None
-    tag: str | None
-    timestamp: Timestamp | None
+    at: Moment
 
     @property
     def arrow_schema(self) -> pa.Schema:
@@ -45,6 +43,4 @@ class SystemRequest:
     def read(self) -> pa.RecordBatchReader:
         """Read the system table."""
         table = SystemTable(Reads(self.location, self.schema), self.system)
-        return table.to_batches(
-            self.columns, self.filter, self.snapshot_id, tag=self.tag, timestamp=self.timestamp
-        )
+        return table.to_batches(self.columns, self.filter, **self.at.named)

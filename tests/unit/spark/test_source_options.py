@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pkray.errors import OptionError, PkrayError, UnsupportedError
+from pkray.scan.moment import Moment, epoch_millis
 from pkray.spark.changes import ChangeSource
 from pkray.spark.source import RequestSource, TableSource
 from pkray.spark.source_options import SourceOptions
@@ -44,15 +45,16 @@ def test_options_are_read_in_any_case():
         "storage.Endpoint": "http://x",
     }
     assert SourceOptions.parse(options) == SourceOptions(
-        "somewhere", "db.t", ("id", "name"), "id > 1", 7, storage={"endpoint": "http://x"}
+        "somewhere", "db.t", ("id", "name"), "id > 1", Moment(7), storage={"endpoint": "http://x"}
     )
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "read"), [("1700000000000", 1_700_000_000_000), ("2024-02-29", "2024-02-29")]
+    ("timestamp", "read"),
+    [("1700000000000", 1_700_000_000_000), ("2024-02-29", epoch_millis("2024-02-29"))],
 )
 def test_a_time_is_milliseconds_or_text(timestamp, read):
-    assert SourceOptions.parse({**TABLE, "timestamp": timestamp}).timestamp == read
+    assert SourceOptions.parse({**TABLE, "timestamp": timestamp}).at == Moment(timestamp=read)
 
 
 @pytest.mark.parametrize(
