@@ -39,12 +39,14 @@ class Target:
         metadata: columns that are no values of rows, and the members of the envelope that they
             are, such as ``source.lsn``.
         may_lack: whether an event may lack columns, which are null then.
+        sequence: the columns that say which row of a key is newer.
     """
 
     columns: Mapping[str, DataType]
     keys: tuple[str, ...] = ()
     metadata: Mapping[str, str] = field(default_factory=dict)
     may_lack: bool = False
+    sequence: tuple[str, ...] = ()
 
     @classmethod
     def from_schema(
@@ -57,11 +59,11 @@ class Target:
         """Take a table's schema, or an Arrow one, whose columns may be any."""
         if isinstance(schema, TableSchema):
             columns = {each.name: each.type for each in schema.fields}
-            keys = schema.primary_keys
+            keys, sequence = schema.primary_keys, tuple(schema.core.sequence_field)
             may_lack = may_lack or schema.core.merge_engine == "partial-update"
         else:
             columns = {each.name: DataType.from_field(each) for each in schema}
-            keys = ()
+            keys, sequence = (), ()
         for name in metadata or {}:
             if name not in columns:
                 raise SchemaError(
@@ -69,7 +71,7 @@ class Target:
                     f"out; there are {', '.join(columns)}",
                     column=name,
                 )
-        return cls(columns, keys, dict(metadata or {}), may_lack)
+        return cls(columns, keys, dict(metadata or {}), may_lack, sequence)
 
     @property
     def values(self) -> dict[str, DataType]:
@@ -184,6 +186,7 @@ def rows_of(
     for name, per_image in metadata.items():
         arrays[name] = per_image.take(pa.array(order.events))
     kinds = _moves_as_deletes(target, arrays, order)
+    _check_deletes(target, arrays, kinds == DELETE)
     free = {name: ~is_add | unavailable.get(name, False) for name in names}
     cast = [
         _cast(arrays[name], kind, name, target, free.get(name))
@@ -260,6 +263,23 @@ def _moves_as_deletes(target: Target, arrays: Mapping[str, pa.Array], order: Row
     kinds[pairs[moved]] = DELETE
     kinds[pairs[moved] + 1] = INSERT
     return kinds
+
+
+def _check_deletes(target: Target, arrays: Mapping[str, pa.Array], deletes: Bools) -> None:
+    """Check that deletes say when they were: without, they are older than every row.
+
+    Raises:
+        InputError: one does not.
+    """
+    for name in target.sequence:
+        missing = arrays[name].is_null().to_numpy(zero_copy_only=False)
+        if (missing & deletes).any():
+            raise InputError(
+                f"a delete does not bring {name!r}, the table's sequence.field: give the source's "
+                "table the replica identity FULL, or have a member of the envelope be the column "
+                "(metadata)",
+                column=name,
+            )
 
 
 def _cast(

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 import pyarrow as pa
 
 from pkray.cdc.changes import Target
-from pkray.cdc.decoder import (
-    ChangeFormat,
-    Decoder,
-    NewColumnsPolicy,
-    Records,
-    UnavailablePolicy,
-    check_word,
-)
+from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records, check_word
 from pkray.cdc.readings import Handling
 from pkray.errors import InputError
 from pkray.rows.input import Missing
@@ -31,14 +25,14 @@ def decode(
     time_precision_mode: str | None = None,
     binary_handling_mode: str | None = None,
     new_columns: NewColumnsPolicy = "refuse",
-    unavailable: UnavailablePolicy = "refuse",
+    unavailable: Literal["refuse", "null"] = "refuse",
     missing: Missing = "error",
 ) -> pa.Table:
     """Decode records of changes into rows that ``writer.write(rows, "_row_kind")`` takes.
 
     Args:
         data: one record, or some: text or bytes; None is a tombstone.
-        format: ``debezium-json``.
+        format: ``debezium-json``, ``canal-json`` or ``maxwell-json``.
         schema: the columns wanted, as `Table.schema` has them.
         metadata: columns that are members of the envelope, such as ``{"lsn": "source.lsn"}``.
         decimal_handling_mode: how decimals are written where events bring no schema: ``precise``,
@@ -59,6 +53,7 @@ def decode(
         ChangeRecordError: a record cannot be read; it names its number and the reason.
     """
     check_word("missing", missing, Missing)
+    check_word("unavailable", unavailable, Literal["refuse", "null"])
     target = Target.from_schema(
         schema, metadata, may_lack=missing == "null" or new_columns == "add"
     )

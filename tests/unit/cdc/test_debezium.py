@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import pkray.cdc
-from pkray.errors import ChangeRecordError
+from pkray.errors import ChangeRecordError, OptionError
 from pkray.schema.table_schema import TableSchema
 
 CUSTOMERS = pa.schema(
@@ -126,6 +126,14 @@ def test_a_delete_brings_the_key_alone():
     assert decode(event("d", {"id": 1}, None), schema=schema) == [
         {"id": 1, **nothing, "_row_kind": "-D"}
     ]
+
+
+def test_a_delete_without_its_sequence_is_bad():
+    options = {"sequence.field": "email"}
+    columns = [("id", "INT"), ("email", "STRING")]
+    schema = TableSchema.create(columns, primary_keys=["id"], options=options)
+    with pytest.raises(ChangeRecordError, match=r"'email', the table's sequence\.field"):
+        decode(event("d", {"id": 1, "email": None}, None), schema=schema)
 
 
 @pytest.mark.parametrize(
@@ -253,6 +261,11 @@ def test_a_value_that_is_not_available_is_null_if_asked_for():
     after = {"id": 1, "text": UNAVAILABLE, "raw": marker, "list": [UNAVAILABLE]}
     rows = decode(event("u", None, after), schema=schema, unavailable="null")
     assert rows == [{"id": 1, "text": None, "raw": None, "list": None, "_row_kind": "+U"}]
+
+
+def test_values_that_are_not_available_are_not_marked_in_rows():
+    with pytest.raises(OptionError, match="unavailable = 'mark'"):
+        decode(event("c", None, ANNE), unavailable="mark")
 
 
 def test_a_value_that_is_not_available_is_that_of_the_image_before():
