@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.changes import Target
 from pkray.cdc.old_values import OldValuesReader, Words
 from pkray.cdc.readings import DATE_TEXTS, TEXTS, TIME_TEXTS, Handling, Reading, timestamp_texts
@@ -22,6 +23,7 @@ _WORDS = Words(
     emptying=("TRUNCATE", "ERASE", "RENAME"),
 )
 _NUMBER = r"^-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?$"
+_TRUTHS = constants.texts(["0", "1", "false", "true"])
 _WIDE_LEAD = 0xC3
 """First byte of the characters 192 to 255 in UTF-8; those from 256 on have greater ones."""
 
@@ -38,7 +40,7 @@ def _cast(kind: DataType) -> Reading:
 
 
 def _truths(texts: pa.Array) -> pa.Array:
-    codes = pc.index_in(texts, value_set=pa.array(["0", "1", "false", "true"]))
+    codes = pc.index_in(texts, value_set=_TRUTHS)
     bad = pc.and_(texts.is_valid(), codes.is_null())
     if pc.any(bad).as_py():
         raise InputError(f"{texts.filter(bad)[0].as_py()!r} is no BOOLEAN: 0 and 1 are")

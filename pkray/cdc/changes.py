@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.images import Image, ImageColumns
 from pkray.cdc.readings import UNAVAILABLE
 from pkray.errors import InputError, SchemaError
@@ -26,7 +27,7 @@ Ints = Any
 ROW_KIND = "_row_kind"
 _UNAVAILABLE_BYTES = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 """The marker as connectors write it where a column is of bytes, in base 64."""
-_MARKERS = pa.array([UNAVAILABLE, _UNAVAILABLE_BYTES])
+_MARKERS = constants.texts([UNAVAILABLE, _UNAVAILABLE_BYTES])
 
 
 @dataclass(frozen=True)
@@ -181,7 +182,7 @@ def rows_of(
         marked = _marked(values) if markers else None
         if marked is not None:
             unavailable[name] = marked.to_numpy(zero_copy_only=False)
-            values = pc.if_else(marked, pa.scalar(None, values.type), values)
+            values = pc.if_else(marked, constants.null(values.type), values)
         arrays[name] = _named(name, columns, values)
     for name, per_image in metadata.items():
         arrays[name] = per_image.take(pa.array(order.events))
@@ -230,9 +231,7 @@ def _marked(values: pa.Array) -> pa.Array | None:
     """Say which values are not there, as they did not change; None where all are."""
     kind = values.type
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
-        values = pc.if_else(
-            pc.equal(pc.list_value_length(values), 1), values, pa.scalar(None, kind)
-        )
+        values = pc.if_else(pc.equal(pc.list_value_length(values), 1), values, constants.null(kind))
         values = _only_elements(values)
     elif not pa.types.is_string(kind):
         return None

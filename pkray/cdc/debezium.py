@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.changes import Changes, Target, order_of, rows_of
 from pkray.cdc.connect import ConnectField, image_fields
 from pkray.cdc.envelopes import NewColumns, metadata_columns, metadata_types
@@ -22,8 +23,8 @@ from pkray.errors import InputError
 from pkray.schema.row_kind import INSERT, UPDATE_AFTER
 
 _CREATE, _READ, _UPDATE, _DELETE, _MESSAGE = range(5)
-_OPS = pa.array(["c", "r", "u", "d", "m"])
-_STATUS = pa.array(["BEGIN", "END"])
+_OPS = constants.texts(["c", "r", "u", "d", "m"])
+_STATUS = constants.texts(["BEGIN", "END"])
 _NO_MEMBERS = pa.schema([])
 
 

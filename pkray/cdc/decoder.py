@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.canal import canal_json
 from pkray.cdc.changes import Changes, Target
 from pkray.cdc.debezium import DebeziumJson
@@ -252,7 +253,7 @@ def _reason(failure: Exception) -> str:
     return said.removeprefix("JSON parse error: ").removesuffix(" in row 0").rstrip(".")
 
 
-_TOMBSTONE = pa.array([b"", b"null"], pa.large_binary())
+_TOMBSTONE = constants.texts(["", "null"]).cast(pa.large_binary())
 _LONGEST_TOMBSTONE = 8
 """Bytes of ``null`` and the ends of its line: a longer one is read as JSON, and refused."""
 

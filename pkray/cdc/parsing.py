@@ -6,9 +6,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
 
+from pkray import constants
 from pkray.errors import InputError
 
-_NOTHING, _LINE_FEED = pa.scalar("", pa.large_string()), pa.scalar("\n", pa.large_string())
+_NOTHING, _LINE_FEED = constants.texts(["", "\n"]).cast(pa.large_string())
 
 
 def checked_texts(texts: pa.Array) -> pa.Array:

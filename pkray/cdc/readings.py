@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.relational.functions.text.encodings import from_base64, from_hex
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
@@ -35,7 +36,7 @@ TIMES = (
     "isostring",
 )
 BINARY = ("base64", "base64-url-safe", "hex")
-_NOT_FINITE = pa.array(["NaN", "Infinity", "-Infinity"])
+_NOT_FINITE = constants.texts(["NaN", "Infinity", "-Infinity"])
 _BASE64 = "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0-9+/]{3}=?)?$"
 _LIKE_BASE64_AND_NUMBER = "^(?:[0-9]{4})+$"
 

@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.changes import ROW_KIND, Changes
 from pkray.errors import InputError
 from pkray.table.table import Table
 
 Ints = Any
+_REMOVALS = constants.texts(["-D", "-U"])
 _NOWHERE = -1
 
 
@@ -30,7 +32,7 @@ def with_stored_values(changes: Changes, table: Table) -> pa.Table:
         return rows
     keys = rows.select(list(table.primary_keys)).combine_chunks()
     groups = _groups(keys)
-    kinds = pc.index_in(rows.column(ROW_KIND), pa.array(["-D", "-U"])).combine_chunks()
+    kinds = pc.index_in(rows.column(ROW_KIND), _REMOVALS).combine_chunks()
     is_add = kinds.is_null().to_numpy(zero_copy_only=False)
     is_delete = pc.equal(kinds, 0).fill_null(False).to_numpy(zero_copy_only=False)
     for name, missing in changes.unavailable.items():
