@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from pkray.errors import StorageError
 from pkray.format.data_file import COMPACT_SOURCE
 from pkray.lsm.data_files import DataFileStore
 from pkray.storage.row_pages import SUFFIX
+from tests.integration.readers import read_with_rust, rows_of
 
 ROWS = 12_000
 PAGES = {"lookup.pages.enabled": "true", "bucket": "2"}
@@ -241,8 +243,6 @@ def test_memory_of_pages_is_bounded(warehouse):
 
 
 def test_several_lookups_open_the_pages_once(warehouse, monkeypatch):
-    from concurrent.futures import ThreadPoolExecutor
-
     opened = []
     open_pages = DataFileStore.row_pages
 
@@ -256,3 +256,20 @@ def test_several_lookups_open_the_pages_once(warehouse, monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda seed: check(table, seed), range(8)))
     assert len(opened) == 2
+
+
+def test_another_engine_reads_a_table_with_pages(warehouse):
+    table = warehouse.make()
+    there = read_with_rust(str(warehouse.folder), "db.t")
+    assert rows_of(there, ["k"]) == rows_of(table.to_arrow(), ["k"])
+
+
+def test_a_restored_table_has_the_pages_of_the_one_that_was_backed_up(warehouse, tmp_path):
+    warehouse.make()
+    warehouse.opened[0].backups(tmp_path / "backups").create("one")
+    with pkray.connect(tmp_path / "other", runtime_options={"owners": 1}) as other:
+        other.backups(tmp_path / "backups").restore("one")
+        table = other.load_table("db.t")
+        check(table)
+        assert stats(table).page_reads > 0
+        assert stats(table).degraded == 0
