@@ -15,7 +15,7 @@ import pytest
 import pkray
 from pkray import errors
 from pkray.cli import main
-from tests.deploy.files import is_shell
+from tests.deploy.files import ROOT, is_shell
 from tests.deploy.parsing import parse
 from tests.deploy.runbook import KINDS, PAGE, blocks, prepare
 
@@ -205,3 +205,23 @@ def test_the_drills_are_run_as_somebody_types_them(tmp_path):
 def test_every_drill_has_steps():
     parts = re.findall(r"(?m)^## (.*)$", PAGE[PAGE.index("# Drills") :])
     assert {each.heading for each in blocks("drill")} == set(parts)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "no Ray cluster answers at address",
+        "another run of the query",
+        "took over; this one stops",
+        "a newer writer of commit user",
+        "wait for its compaction",
+        "writers_waiting",
+        "held_by",
+        "left_out",
+    ],
+)
+def test_what_it_looks_like_is_what_the_code_says(said):
+    code = " ".join(path.read_text() for path in (ROOT / "pkray").rglob("*.py"))
+    joined = re.sub(r'"\s*\n\s*f?"', "", code)
+    assert said in re.sub(r"\s+", " ", PAGE)
+    assert said in joined
