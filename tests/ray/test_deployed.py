@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from tests.deploy.files import commands
-from tests.ray.marked import kill_marked
+from tests.deploy.runbook import blocks, prepare
+from tests.ray.marked import MARK, kill_marked
 
 pytestmark = pytest.mark.ray
 
@@ -38,7 +39,7 @@ class Machine:
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder, self._port = folder, free_port()
-        (folder / "token").write_text("a" * 64)
+        (folder / "token").write_text("wJalrXUtnFEMI/K7MDENG+bPxRfiCYEX=\n")
         self.environment = {
             **environment,
             "PATH": f"{Path(sys.executable).parent}:{environment['PATH']}",
@@ -71,6 +72,21 @@ class Machine:
             command, env=self.environment | more, cwd=self._folder, timeout=MOST_SECONDS
         ).returncode
 
+    def do(self, *lines: str) -> None:
+        """Run commands of the runbook's."""
+        written = {line for block in blocks("cluster") for line in block.lines}
+        for line in lines:
+            assert line in written, line
+            done = subprocess.run(
+                ["bash", "-c", line],
+                env=self.environment,
+                cwd=self._folder,
+                capture_output=True,
+                text=True,
+                timeout=MOST_SECONDS,
+            )
+            assert done.returncode == 0, (line, done.stderr[-2000:], self.said())
+
     def status(self) -> list[dict[str, Any]]:
         """Ask what runs."""
         command = [sys.executable, "-m", "pkray", "service", "status", "--json"]
@@ -93,10 +109,34 @@ def await_(reached: Callable[[], Any], machine: Machine) -> Any:
     return found
 
 
-def test_containers_and_pods_make_a_service_that_is_healthy_drained_and_left(tmp_path, apart):
-    machine = Machine(tmp_path, apart)
+def begun(machine: Machine) -> subprocess.Popen[bytes]:
+    """Begin the head; wait until it is healthy."""
     head = machine.begin("compose head command")
     await_(lambda: machine.run("Dockerfile HEALTHCHECK") == 0, machine)
+    return head
+
+
+def test_the_runbook_restarts_a_service_and_brings_its_queries_back(tmp_path, apart):
+    machine = Machine(tmp_path, apart)
+    prepare(tmp_path / "warehouse")
+    head = begun(machine)
+    machine.do(
+        "pkray service restart --rolling",
+        "pkray service stop",
+        "pkray service start",
+        "pkray query resume shop.totals --detach --ray auto",
+    )
+    found = {each["name"]: each["state"] for each in machine.status() if each["kind"] == "query"}
+    assert found["shop.totals"] in ("starting", "running")
+    machine.do("pkray service logs --query shop.totals", "pkray service stop")
+    head.send_signal(signal.SIGTERM)
+    assert head.wait(MOST_SECONDS) == 0, machine.said()
+
+
+@pytest.mark.slow
+def test_containers_and_pods_make_a_service_that_is_healthy_drained_and_left(tmp_path, apart):
+    machine = Machine(tmp_path, apart)
+    head = begun(machine)
     machine.begin("compose worker command")
 
     def workers() -> dict[str, str]:
@@ -117,8 +157,6 @@ def test_containers_and_pods_make_a_service_that_is_healthy_drained_and_left(tmp
 def test_who_stays_ends_with_the_cluster(tmp_path, apart):
     machine = Machine(tmp_path, apart)
     machine.environment["RAY_gcs_rpc_server_reconnect_timeout_s"] = "5"
-    head = machine.begin("compose head command")
-    await_(lambda: machine.run("Dockerfile HEALTHCHECK") == 0, machine)
-    processes = kill_marked(apart["PKRAY_TEST_CLUSTER"], but=head.pid)
-    assert processes >= 3
+    head = begun(machine)
+    assert kill_marked(apart[MARK], but=head.pid) >= 3
     assert head.wait(MOST_SECONDS) != 0
