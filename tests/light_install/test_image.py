@@ -11,7 +11,7 @@ import pytest
 
 from tests.deploy.files import ROOT, commands, instruction
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # it installs Ray
 
 MOST_BYTES = 1_500_000_000
 
@@ -29,7 +29,7 @@ def image(tmp_path_factory) -> Path:
             copy(ROOT / source, place)
     line = instruction("RUN")[0].replace("/opt/pkray", f"{folder}/opt")
     environment = {**os.environ, "EXTRAS": instruction("ARG")[0].partition("=")[2]}
-    subprocess.run(["bash", "-ec", line], cwd=folder, env=environment, check=True, timeout=280)
+    subprocess.run(["bash", "-ec", line], cwd=folder, env=environment, check=True, timeout=800)
     return folder / "opt"
 
 
