@@ -12,8 +12,8 @@ from pkray.lookup.scan_search import ScanSearch
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.storage.row_pages import RowPages
 
-PAGES_AT_ONCE = 256
-"""Read and searched together: 4 MB of rows."""
+BYTES_AT_ONCE = 4 << 20
+"""Of rows that are read and searched together; a wide row may have more."""
 
 
 class PageSearch:
@@ -62,8 +62,8 @@ class PageSearch:
         search = ScanSearch(self._typed(keys))
         firsts = self._pages.first_rows
         ends = np.append(firsts[1:], self.row_count)
-        for begin in range(0, len(pages), PAGES_AT_ONCE):
-            some = pages[begin : begin + PAGES_AT_ONCE]
+        parts = np.cumsum(self._pages.page_bytes[pages], dtype=np.int64) // BYTES_AT_ONCE
+        for some in np.split(pages, np.flatnonzero(np.diff(parts)) + 1) if len(pages) else ():
             rows = self._pages.read(some)
             sizes = ends[some] - firsts[some]
             places = np.repeat(firsts[some] - (np.cumsum(sizes) - sizes), sizes)

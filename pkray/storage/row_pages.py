@@ -35,7 +35,8 @@ _MAGIC = b"pkrpage1"
 _TRAILER = struct.Struct("<QQI8s")
 """Bytes of the index in the file and in memory, checksum of these and of the index, magic."""
 _SIZES = struct.Struct("<QQ")
-_PLACE, _BYTES, _ROWS, _CHECKSUM = "__place", "__bytes", "__rows", "__checksum"
+_NUMBERS = {"place": np.int64, "bytes": np.uint32, "rows": np.uint32, "checksum": np.uint32}
+"""Of each page, in the index after its first key."""
 _SCHEMA = b"rows"
 
 Ints = npt.NDArray[np.int64]
@@ -92,8 +93,7 @@ class RowPagesWriter(Abortable):
     def _index(self) -> tuple[bytes, int]:
         numbers = np.array(self._pages, np.int64).reshape(-1, 4).T
         table = pa.Table.from_batches(self._first_keys)
-        for name, values in zip((_PLACE, _BYTES, _ROWS, _CHECKSUM), numbers, strict=True):
-            kind = np.int64 if name == _PLACE else np.uint32
+        for (name, kind), values in zip(_NUMBERS.items(), numbers, strict=True):
             table = table.append_column(name, pa.array(values.astype(kind)))
         table = table.combine_chunks().replace_schema_metadata(
             {_SCHEMA: self._schema.serialize().to_pybytes()}
@@ -116,6 +116,7 @@ class RowPages:
         schema: of the rows.
         first_keys: the key columns of each page's first row.
         first_rows: each page's first row, counted in the data file.
+        page_bytes: what each page takes in memory.
         row_count: of all pages.
         nbytes: memory in use.
     """
@@ -123,20 +124,21 @@ class RowPages:
     def __init__(self, store: ObjectStore, path: str, index: pa.Table, end: int) -> None:
         self._store = store
         self._path = path
-        keys = [name for name in index.column_names if not name.startswith("__")]
-        (self.first_keys,) = index.select(keys).combine_chunks().to_batches()
+        keys = range(index.num_columns - len(_NUMBERS))  # whatever their names are
+        (self.first_keys,) = index.select(list(keys)).combine_chunks().to_batches()
+        places, sizes, counts, checksums = (c.to_numpy() for c in index.columns[len(keys) :])
         self.schema = pa.ipc.read_schema(pa.py_buffer(index.schema.metadata[_SCHEMA]))
-        self._places: Ints = np.append(index[_PLACE].to_numpy(), end)
-        self._bytes = index[_BYTES].to_numpy()
-        self._checksums = index[_CHECKSUM].to_numpy()
-        rows = np.cumsum(index[_ROWS].to_numpy(), dtype=np.int64)
+        self._places: Ints = np.append(places, end)
+        self.page_bytes = sizes
+        self._checksums = checksums
+        rows = np.cumsum(counts, dtype=np.int64)
         self.row_count = int(rows[-1])
         self.first_rows: Ints = np.append(np.zeros(1, np.int64), rows[:-1])
-        arrays = (self._places, self._bytes, self._checksums, self.first_rows)
+        arrays = (self._places, self.page_bytes, self._checksums, self.first_rows)
         self.nbytes = self.first_keys.get_total_buffer_size() + sum(each.nbytes for each in arrays)
 
     def __len__(self) -> int:
-        return len(self._bytes)
+        return len(self.page_bytes)
 
     @classmethod
     def open(cls, store: ObjectStore, path: str) -> RowPages:
@@ -179,7 +181,7 @@ class RowPages:
         for number, data in zip(numbers, self._store.read_ranges(self._path, ranges), strict=True):
             if xxhash.xxh3_64_intdigest(data) & 0xFFFFFFFF != self._checksums[number]:
                 raise _corrupt(self._store, self._path, f"page {number} is not as written")
-            message = codec.decompress(data, int(self._bytes[number]))
+            message = codec.decompress(data, int(self.page_bytes[number]))
             batches.append(pa.ipc.read_record_batch(message, self.schema))
         return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 

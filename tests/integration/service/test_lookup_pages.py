@@ -16,7 +16,7 @@ import pkray
 from pkray.errors import StorageError
 from pkray.format.data_file import COMPACT_SOURCE
 from pkray.lsm.data_files import DataFileStore
-from pkray.storage.row_pages import SUFFIX
+from pkray.storage.row_pages import SUFFIX, RowPages
 from tests.integration.readers import read_with_rust, rows_of
 
 ROWS = 12_000
@@ -273,3 +273,18 @@ def test_a_restored_table_has_the_pages_of_the_one_that_was_backed_up(warehouse,
         check(table)
         assert stats(table).page_reads > 0
         assert stats(table).degraded == 0
+
+
+def test_pages_are_read_a_few_megabytes_at_a_time(warehouse, monkeypatch):
+    monkeypatch.setattr("pkray.lookup.page_search.BYTES_AT_ONCE", 20_000)
+    read, most = RowPages.read, []
+
+    def note(pages: RowPages, numbers: np.ndarray) -> pa.RecordBatch:
+        most.append(int(pages.page_bytes[numbers].sum()))
+        return read(pages, numbers)
+
+    monkeypatch.setattr(RowPages, "read", note)
+    warehouse.make()
+    check(warehouse.fresh(), 3, 8)
+    assert len(most) > 2
+    assert max(most) < 60_000

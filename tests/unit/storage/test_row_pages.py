@@ -104,3 +104,13 @@ def test_there_is_no_file_before_it_is_closed(store):
         RowPages.open(store, "f.pages")
     writer.abort()
     assert list(store.list(hidden=True)) == []
+
+
+@pytest.mark.parametrize("name", ["place", "checksum", "__k"])
+def test_keys_have_any_name(store, name):
+    rows = some_rows().rename_columns([name, "s", "l"])
+    with RowPagesWriter(store, "f.pages", rows.schema, [name]) as writer:
+        writer.write(rows)
+    pages = RowPages.open(store, "f.pages")
+    assert pages.first_keys.schema.names == [name]
+    assert pages.read(np.arange(len(pages))).equals(rows)
