@@ -18,20 +18,23 @@ def pytest_collection_modifyitems(items):
 
 
 @pytest.fixture(scope="package")
-def spark(tmp_path_factory):
+def shared(tmp_path_factory):
+    """A warehouse whose pool of workers all tests here share: to start one takes seconds."""
     runtime = {"owners": 2, "pool_workers": 2}
     warehouse = str(tmp_path_factory.mktemp("cluster"))
-    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime):
-        yield pkray.spark.session("pkray-tests", ray=True, configs=CONFIGS)
-        pkray.spark.stop()
+    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
+        yield catalog
+        end_pool(catalog)
+
+
+@pytest.fixture(scope="package")
+def spark(shared):
+    yield pkray.spark.session("pkray-tests", ray=True, configs=CONFIGS)
+    pkray.spark.stop()
 
 
 @pytest.fixture
-def catalog(spark, tmp_path):
-    runtime = {"owners": 2, "pool_workers": 2}
-    warehouse = str(tmp_path / "warehouse")
-    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
-        yield catalog
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
+def catalog(spark, shared):
+    yield shared
+    for name in shared.list_tables():
+        shared.drop_table(name)
