@@ -18,7 +18,7 @@ from tests.deploy.files import commands
 from tests.deploy.runbook import blocks, prepare
 from tests.ray.marked import MARK, kill_marked
 
-pytestmark = pytest.mark.ray
+pytestmark = [pytest.mark.ray, pytest.mark.timeout(900)]  # each command is a process that joins Ray
 
 MOST_SECONDS = 200
 COMMANDS = commands()
