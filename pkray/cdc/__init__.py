@@ -14,7 +14,8 @@ reads the schemas that events bring, ``images`` the objects that are rows, by ``
 what is null and what is not there. ``kinds`` are rows with a column that says what became of
 them.
 
-`decode` gives Arrow for a writer, `upsert` takes files in one commit. There a value that did not
+`decode` gives Arrow for a writer, `changes` decodes Spark's DataFrames in their tasks (``frames``),
+`upsert` takes files in one commit. There a value that did not
 change, and that the database did not log, is looked up in the table (``stored_values``), or kept by
 a partial-update table. ``bad_records`` writes what cannot be read to a table of its own.
 
@@ -36,6 +37,8 @@ What it does not do:
   in the same event there is none, and the load ends. With a ``sequence.field``, an event that comes
   late gets the value of a newer row. Merge engines other than deduplicate and partial-update refuse
   such events.
+- In Spark a bad record ends the job, columns are not added, and a value that did not change is kept
+  by a partial-update table alone.
 - Columns that are added without a schema are of the types that their first values show.
 - Events of several tables in one stream are not told apart: route them before.
 """
@@ -48,14 +51,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pkray.cdc.bad_records import ERRORS, open_errors
     from pkray.cdc.decoding import decode
+    from pkray.cdc.frames import changes
     from pkray.cdc.kinds import with_row_kinds
     from pkray.cdc.upserts import Upserted, upsert
 
-__all__ = ["ERRORS", "Upserted", "decode", "open_errors", "upsert", "with_row_kinds"]
+__all__ = ["ERRORS", "Upserted", "changes", "decode", "open_errors", "upsert", "with_row_kinds"]
 
 _MODULE_OF = {
     "ERRORS": "bad_records",
     "Upserted": "upserts",
+    "changes": "frames",
     "decode": "decoding",
     "open_errors": "bad_records",
     "upsert": "upserts",

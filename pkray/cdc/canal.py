@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
-from pkray.cdc.changes import Target
 from pkray.cdc.old_values import OldValuesReader, Words
 from pkray.cdc.readings import DATE_TEXTS, TEXTS, TIME_TEXTS, Handling, Reading, timestamp_texts
+from pkray.cdc.row_changes import Target
 from pkray.errors import InputError, UnsupportedError
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
 

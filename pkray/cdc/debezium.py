@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
-from pkray.cdc.changes import Changes, Target, order_of, rows_of
 from pkray.cdc.connect import ConnectField, image_fields
 from pkray.cdc.envelopes import NewColumns, metadata_columns, metadata_types
 from pkray.cdc.images import Events, ImageColumns, read_events
 from pkray.cdc.json_index import JsonIndex
 from pkray.cdc.parsing import lines, parsed
 from pkray.cdc.readings import Handling, Reading, readings_of
+from pkray.cdc.row_changes import Changes, Target, order_of, rows_of
 from pkray.errors import InputError
 from pkray.schema.row_kind import INSERT, UPDATE_AFTER
 

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from pkray import constants
 from pkray.cdc.canal import canal_json
-from pkray.cdc.changes import Changes, Target
 from pkray.cdc.debezium import DebeziumJson
 from pkray.cdc.envelopes import NewColumns
 from pkray.cdc.maxwell import maxwell_json
 from pkray.cdc.parsing import checked_texts
 from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import Changes, Target
 from pkray.errors import ChangeRecordError, InputError, OptionError, UnsupportedError
 
 NewColumnsPolicy: TypeAlias = Literal["refuse", "add"]

@@ -7,9 +7,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pkray.cdc.changes import Target
 from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records, check_word
 from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import Target
 from pkray.errors import InputError
 from pkray.rows.input import Missing
 from pkray.schema.table_schema import TableSchema

@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.changes import Target
 from pkray.cdc.images import Events
 from pkray.cdc.parsing import checked_texts, parsed
+from pkray.cdc.row_changes import Target
 from pkray.errors import InputError, UnsupportedError
 from pkray.schema.types import DataField, DataType
 

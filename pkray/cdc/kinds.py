@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.changes import ROW_KIND
+from pkray.cdc.row_changes import ROW_KIND
 from pkray.errors import ChangeRecordError, InputError
 from pkray.schema import row_kind
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pkray.cdc.changes import Target
 from pkray.cdc.old_values import OldValuesReader, Words
 from pkray.cdc.readings import DATE_TEXTS, Handling, Reading, readings_of
+from pkray.cdc.row_changes import Target
 from pkray.errors import InputError
 from pkray.schema.types import DataType
 

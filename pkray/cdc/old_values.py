@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.changes import Changes, Target, order_of, rows_of
 from pkray.cdc.envelopes import NewColumns, metadata_columns, metadata_types
 from pkray.cdc.images import Events, Image, ImageColumns, read_events
 from pkray.cdc.readings import Reading
+from pkray.cdc.row_changes import Changes, Target, order_of, rows_of
 from pkray.errors import InputError
 from pkray.schema.row_kind import INSERT, UPDATE_AFTER
 

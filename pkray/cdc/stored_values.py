@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
-from pkray.cdc.changes import ROW_KIND, Changes
+from pkray.cdc.row_changes import ROW_KIND, Changes
 from pkray.errors import InputError
 from pkray.table.table import Table
 

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.cdc.bad_records import BadRecords
-from pkray.cdc.changes import ROW_KIND, Changes, Target
 from pkray.cdc.decoder import (
     ChangeFormat,
     Decoder,
@@ -22,6 +21,7 @@ from pkray.cdc.decoder import (
     stop,
 )
 from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import ROW_KIND, Changes, Target
 from pkray.cdc.sources import LineFile
 from pkray.cdc.stored_values import with_stored_values
 from pkray.errors import InputError

@@ -63,7 +63,7 @@ class ErrorChannel:
 
     def carried(self, failure: BaseException) -> PkrayError | None:
         """Find the pkray error of this job's that a Spark error carries; None without."""
-        mark = re.compile(rf"\[pkray:{self.secret}:([A-Za-z0-9+/=]+)\]")
+        mark = re.compile(rf"\[pkray:(?:{self.secret}|{FRAMES.secret}):([A-Za-z0-9+/=]+)\]")
         for text in _texts(failure):
             if match := mark.search(text):
                 try:
@@ -71,6 +71,10 @@ class ErrorChannel:
                 except binascii.Error:
                     return None
         return None
+
+
+FRAMES = ErrorChannel()
+"""Of the tasks that are part of a DataFrame itself, whichever job of this process runs it."""
 
 
 @contextmanager

@@ -69,8 +69,8 @@ def write(path: Path, rows: int) -> None:
 
 
 def decode(path: Path) -> int:
-    from pkray.cdc.changes import Target
     from pkray.cdc.decoder import ChangeFormat, Decoder
+    from pkray.cdc.row_changes import Target
     from pkray.cdc.sources import LineFile
 
     decoder = Decoder(ChangeFormat.debezium_json, Target.from_schema(SCHEMA))

@@ -11,10 +11,10 @@ import typer
 
 from pkray.api.catalog import Catalog
 from pkray.cdc.bad_records import open_errors
-from pkray.cdc.changes import ROW_KIND
 from pkray.cdc.decoder import ChangeFormat
 from pkray.cdc.kinds import with_row_kinds
 from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.sources import LineFile
 from pkray.cdc.upserts import Upsert
 from pkray.cli import arguments, output

@@ -13,8 +13,8 @@ import pytest
 
 import pkray
 import pkray.cdc
-from pkray.cdc.changes import Target
 from pkray.cdc.decoder import ChangeFormat, Decoder
+from pkray.cdc.row_changes import Target
 from pkray.cdc.sources import LineFile
 from pkray.cli import main
 from pkray.errors import ChangeRecordError, InputError
