@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import pkray
+from tests.ray.conftest import served
 from tests.ray.signals import kill, stopped
 
 pytestmark = pytest.mark.ray
@@ -25,12 +26,8 @@ ONE = pa.table({"id": [1]})
 @pytest.fixture
 def impatient(ray_cluster, tmp_path):
     """A catalog whose owners hold rows of silent writers for two seconds."""
-    options = {"owners": 1, "writer_lease": 2}
-    warehouse = str(tmp_path / "warehouse")
-    with pkray.connect(warehouse, runtime="ray", runtime_options=options) as catalog:
+    with served(tmp_path / "warehouse", owners=1, writer_lease=2) as catalog:
         yield catalog
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
 
 
 @pytest.fixture

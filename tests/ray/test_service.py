@@ -21,7 +21,7 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import served
 
 pytestmark = pytest.mark.ray
 
@@ -41,17 +41,12 @@ def connected(warehouse) -> pkray.Catalog:
 
 @pytest.fixture(scope="module")
 def catalog(ray_cluster, tmp_path_factory):
-    with connected(tmp_path_factory.mktemp("warehouse")) as catalog:
+    with served(tmp_path_factory.mktemp("warehouse"), **RUNTIME) as catalog:
         options = {"bucket": "2", "changelog-producer": "lookup"}
         catalog.create_table("db.t", SCHEMA, ["id"], options=options)
         own = {"service.dedicated": "true"}
         catalog.create_table("db.own", SCHEMA, ["id"], options=own)
         yield catalog
-        for query in catalog.queries():
-            query.drop()
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
 
 
 @pytest.fixture
