@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
 
 import pyarrow as pa
@@ -25,7 +26,8 @@ from pkray.spark.between_source import BetweenRequest
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
-from pkray.spark.source_options import SourceOptions
+from pkray.spark.sink import STREAMS, BatchWriter, StreamWriter
+from pkray.spark.source_options import SinkOptions, SourceOptions
 from pkray.spark.system_source import SystemRequest
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
@@ -151,7 +153,7 @@ class SplitsRequest:
 
 
 class TableSource(DataSource):
-    """The batch source, by options."""
+    """Reads and writes tables by options."""
 
     @classmethod
     def name(cls) -> str:
@@ -159,22 +161,28 @@ class TableSource(DataSource):
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
-        self._request = self._asked(options)
+
+    @cached_property
+    def _request(self) -> Request:
+        return self._asked(self.options)
 
     def schema(self) -> StructType:
         return spark_schema(self._request.arrow_schema)
 
-    def reader(self, schema: StructType) -> TableReader:
+    def reader(self, schema: StructType) -> SplitReader:
         self._check_columns(schema)
         return TableReader(self._request, schema)
 
-    def writer(self, schema: StructType, overwrite: bool) -> NoReturn:
-        raise _unsupported("df.write", "pkray.spark.ingest(df, table), which commits exactly once")
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        return BatchWriter(SinkOptions.parse(self.options, streaming=False), schema, overwrite)
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> NoReturn:  # noqa: N802
-        raise _unsupported(
-            "df.writeStream", "pkray.spark.start_ingest(df, table), which commits exactly once"
-        )
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:  # noqa: N802
+        if not STREAMS:
+            raise _unsupported(
+                "df.writeStream of Spark 4.0",
+                "pkray.spark.start_ingest(df, table), which commits exactly once",
+            )
+        return StreamWriter(SinkOptions.parse(self.options, streaming=True), schema, overwrite)
 
     def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
         raise _unsupported("spark.readStream", "pkray.spark.read_stream(spark, table)")
@@ -223,17 +231,12 @@ class SplitPartition(InputPartition):
         self.split = split
 
 
-class TableReader(DataSourceReader):
+class SplitReader(DataSourceReader):
     """Plans splits on the driver, reads them on executors."""
 
     def __init__(self, request: Request, schema: StructType) -> None:
         self._request = request
         self._exchange = to_arrow_schema(schema)
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
-        """Prune by what is understood of the filters; Spark still applies them all."""
-        self._request = self._request.narrowed(filters)
-        return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         return [SplitPartition(split) for split in self._request.splits()]
@@ -242,6 +245,15 @@ class TableReader(DataSourceReader):
         if isinstance(partition, SplitPartition):
             for batch in partition.split.read():
                 yield to_exchange(batch, self._exchange)
+
+
+class TableReader(SplitReader):
+    """Leaves out what Spark's filters say, too."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Prune by what is understood of the filters; Spark still applies them all."""
+        self._request = self._request.narrowed(filters)
+        return filters
 
 
 def read_request(spark: SparkSession, request: SplitsRequest | BetweenRequest) -> DataFrame:

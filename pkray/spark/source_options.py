@@ -1,17 +1,27 @@
-"""The options of the batch source: text that any user of a Spark session may write."""
+"""The options of the source and the sink: text that any user of a Spark session may write."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pkray.errors import OptionError
+from pkray.rows.input import Missing
 from pkray.scan.moment import LATEST, Moment
 
 _STORAGE = "storage."
 _NAMES = ("path", "table", "columns", "filter", "tag", "timestamp", "snapshot-id", "watermark")
+_SINK_NAMES = (
+    "path",
+    "table",
+    "commit-user",
+    "commit-identifier",
+    "row-kind-column",
+    "missing",
+    "merge-schema",
+)
 _NOT_STORAGE = ("", "url", "warehouse", "runtime", "runtime_options")
 """Other arguments of what opens warehouses."""
 _MOST_CHARACTERS = 64 << 10
@@ -45,9 +55,7 @@ class SourceOptions:
             OptionError: a key that is unknown, a value that is none of its key's or longer than
                 65,536 characters, no warehouse or no table; a moment is named twice.
         """
-        given = {key.lower(): value for key, value in options.items()}
-        for key, value in given.items():
-            _check(key, value)
+        given = _checked(options, _NAMES)
         if not given.get("path") or not given.get("table"):
             raise OptionError(
                 "the pkray source needs the options path (the warehouse) and table "
@@ -67,30 +75,105 @@ class SourceOptions:
                 int(timestamp) if timestamp and _is_number(timestamp) else timestamp,
                 _number(given, "watermark"),
             ),
-            {
-                key[len(_STORAGE) :]: value
-                for key, value in given.items()
-                if key.startswith(_STORAGE)
-            },
+            _storage(given),
         )
 
 
-def _check(key: str, value: str) -> None:
+@dataclass(frozen=True)
+class SinkOptions:
+    """The table that is written, and how.
+
+    Args:
+        path: the warehouse.
+        table: ``database.table``, or with the name of a branch.
+        commit_user, commit_identifier: the commit's name; the identifier of a batch alone.
+        row_kinds: a column of '+I', '-U', '+U', '-D'; None: all rows are upserts.
+        missing, merge_schema: as `Table.open_writer` takes them.
+        storage: what the object store needs.
+    """
+
+    path: str
+    table: str
+    commit_user: str | None = None
+    commit_identifier: int | None = None
+    row_kinds: str | None = None
+    missing: Missing = "error"
+    merge_schema: bool = False
+    storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, streaming: bool) -> SinkOptions:
+        """Parse the options as Spark hands them on, with keys in any case.
+
+        Raises:
+            OptionError: a key that is unknown, a value that is none of its key's or longer than
+                65,536 characters, no warehouse or no table, or half of a commit's name.
+        """
+        given = _checked(options, _SINK_NAMES)
+        if not given.get("path") or not given.get("table"):
+            raise OptionError(
+                "the pkray sink needs the options path (the warehouse; also as save(path)) and "
+                "table (database.table); INSERT INTO takes what CREATE TEMPORARY VIEW … USING "
+                "pkray OPTIONS (…) made, as Spark does not pass on the options of CREATE TABLE"
+            )
+        user, identifier = given.get("commit-user"), _number(given, "commit-identifier")
+        if streaming and identifier is not None:
+            raise OptionError(
+                "the number of a micro-batch is its commit-identifier: leave the option out",
+                key="commit-identifier",
+            )
+        if not streaming and (user is None) != (identifier is None):
+            raise OptionError(
+                "commit-user and commit-identifier name a commit together: give both, or neither",
+                key="commit-user",
+            )
+        missing = given.get("missing", "error")
+        if missing not in ("error", "null"):
+            raise OptionError(f"missing is {missing[:80]!r}: give error or null", key="missing")
+        merge = given.get("merge-schema", "false").lower()
+        if merge not in ("true", "false"):
+            raise OptionError(
+                f"merge-schema is {merge[:80]!r}: give true or false", key="merge-schema"
+            )
+        return cls(
+            given["path"],
+            given["table"],
+            user,
+            identifier,
+            given.get("row-kind-column"),
+            "null" if missing == "null" else "error",
+            merge == "true",
+            _storage(given),
+        )
+
+
+def _checked(options: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
+    given = {key.lower(): value for key, value in options.items()}
+    for key, value in given.items():
+        _check(key, value, names)
+    return given
+
+
+def _storage(given: Mapping[str, str]) -> dict[str, str]:
+    return {key[len(_STORAGE) :]: each for key, each in given.items() if key.startswith(_STORAGE)}
+
+
+def _check(key: str, value: str, names: Sequence[str]) -> None:
     if len(key) + len(value) > _MOST_CHARACTERS:
         raise OptionError(
             f"option {key[:80]!r} of the pkray source has {len(value):,} characters: it takes "
             f"{_MOST_CHARACTERS:,}",
             key=key[:80],
         )
-    if key in _NAMES:
+    if key in names:
         return
     storage = key.removeprefix(_STORAGE)
     if storage != key and storage not in _NOT_STORAGE:
         return
-    near = difflib.get_close_matches(key, _NAMES, n=1)
+    near = difflib.get_close_matches(key, names, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
     raise OptionError(
-        f"option {key!r} is unknown to the pkray source: {hint}it takes {', '.join(_NAMES)} and "
+        f"option {key!r} is unknown to the pkray source: {hint}it takes {', '.join(names)} and "
         "storage.<name>",
         key=key,
     )

@@ -263,11 +263,7 @@ def test_a_system_table(spark, catalog):
         pkray.spark.read(spark, files, filter="lvl = 0")
 
 
-def test_writing_by_format_is_sent_to_ingest(spark, catalog):
+def test_what_is_no_dataframe_is_not_ingested(spark, catalog):
     table = create(catalog)
-    write(table, rows((1, "a", 1.0)))
-    df = pkray.spark.read(spark, table)
-    with pytest.raises(Exception, match=r"use pkray\.spark\.ingest"):
-        df.write.format("pkray").options(path=catalog.warehouse, table="db.t").mode("append").save()
     with pytest.raises(InputError, match=r"a Table: write rows of Python by table\.open_writer"):
         pkray.spark.ingest(table.to_arrow(), table)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
+import pkray
 from pkray.errors import OptionError, PkrayError, UnsupportedError
 from pkray.scan.moment import Moment, epoch_millis
 from pkray.spark.changes import ChangeSource
+from pkray.spark.pyspark_pkray import DefaultSource
 from pkray.spark.source import RequestSource, TableSource
 from pkray.spark.source_options import SourceOptions
 
@@ -31,7 +33,7 @@ class Touch:
 def test_a_pickle_as_an_option_is_never_opened(source, tmp_path):
     text = base64.b64encode(pickle.dumps(Touch(tmp_path / "ran"))).decode()
     with pytest.raises(PkrayError):
-        source({"request": text})
+        source({"request": text}).schema()
     assert not (tmp_path / "ran").exists()
 
 
@@ -87,4 +89,19 @@ def test_storage_options_are_not_shown():
 
 def test_a_table_of_sparks_catalog_is_refused():
     with pytest.raises(UnsupportedError, match=r"CREATE TEMPORARY VIEW v USING pkray OPTIONS"):
-        TableSource({**TABLE, "provider": "pkray", "owner": "me", "option.table": "db.t"})
+        TableSource({**TABLE, "provider": "pkray", "option.table": "db.t"}).schema()
+
+
+def test_the_source_that_spark_finds_by_itself_pushes_no_filters(tmp_path):
+    with pkray.connect(tmp_path) as catalog:
+        catalog.create_table("db.t", [("k", "INT")], ["k"])
+    options = {"path": str(tmp_path), "table": "db.t"}
+    found, registered = DefaultSource(options), TableSource(options)
+    assert found.name() == registered.name() == "pkray"
+    assert overridden(found) is None
+    assert overridden(registered) is not None
+
+
+def overridden(source: TableSource):
+    """Give the method by which a source has filters pushed down, where it has its own."""
+    return vars(type(source.reader(source.schema()))).get("pushFilters")

@@ -1,0 +1,215 @@
+"""Tables as what Spark writes to: ``df.write.format("pkray")`` and ``writeStream``.
+
+Spark gives a sink no process of its own: each call, on the driver too, is in one that ends after
+it. So tasks leave their rows in Arrow files beside the warehouse's tables (``.staged``), and the
+commit takes those of the attempts that Spark names.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import datasource
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from pkray.api.catalog import Catalog, connect
+from pkray.clock import now_millis
+from pkray.errors import CommitBaseMovedError, OptionError, PkrayError
+from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
+from pkray.schema.table_schema import TableSchema
+from pkray.service.client.push_batches import gathered
+from pkray.service.client.pusher import incoming
+from pkray.spark.source_options import SinkOptions
+from pkray.spark.types import incoming_schema
+from pkray.storage.spool import Spool, SpoolFile
+from pkray.table.table import Table
+
+STREAMS = hasattr(datasource, "DataSourceStreamArrowWriter")
+"""Whether this Spark has sinks of streams that take Arrow: 4.0 has none."""
+_Streaming: Any = datasource.DataSourceStreamArrowWriter if STREAMS else object
+
+_log = logging.getLogger(__name__)
+
+_STAGED = ".staged/"
+_LEFT_MILLIS = 7 * 24 * 3600 * 1000
+"""After which what a job staged is taken for left behind: none runs for so long."""
+_TRIES = 10
+"""Of an overwrite, while others commit in between."""
+_QUERY_ID = "sql.streaming.queryId"
+
+
+@dataclass
+class Staged(WriterCommitMessage):
+    """What one attempt of a task has staged.
+
+    Args:
+        query: the id of the streaming query; None of a batch.
+    """
+
+    file: SpoolFile | None
+    query: str | None = None
+
+
+class Staging:
+    """Stages the rows of one write, and commits them to its table. Pickles.
+
+    Args:
+        overwrite: the rows replace all that the table has.
+    """
+
+    def __init__(self, options: SinkOptions, columns: StructType, overwrite: bool) -> None:
+        self._options = options
+        self._overwrite = overwrite
+        with self._connected() as catalog:
+            table = catalog.load_table(options.table)
+            rows = incoming_schema(columns).empty_table()
+            if not options.merge_schema:
+                _drain(self._conformed(rows, table.schema))
+            _delete_left(catalog)
+            name = f"{_STAGED}{now_millis()}-{uuid.uuid4().hex}"
+            self._spool = Spool(catalog.store.child(name))
+
+    def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
+        """Write the rows of a task into a file of its own."""
+        rows = gathered(batches)
+        first = next(rows, None)
+        if first is None:
+            return Staged(None, _query_id())
+        file = self._spool.write_file(0, first.schema, _chained(first, rows))
+        return Staged(file, _query_id())
+
+    def commit(self, messages: Sequence[Staged], user: str, identifier: int) -> None:
+        """Commit what the attempts staged, once; and delete it."""
+        files = [each.file for each in messages if each.file is not None]
+        with self._connected() as catalog:
+            table = catalog.load_table(self._options.table)
+            if self._overwrite:
+                self._replace(table, files, user, identifier)
+            elif files:
+                self._upsert(table, files, user, identifier)
+        self.clear()
+
+    def clear(self) -> None:
+        """Delete all that is staged; what cannot be deleted is left to a later write."""
+        try:
+            store = self._spool.store
+            store.delete([each.path for each in store.list("")])
+        except (PkrayError, OSError) as error:
+            _log.warning("staged rows are left in %s: %s", self._spool.store.url, error)
+
+    def _connected(self) -> Catalog:
+        return connect(self._options.path, **self._options.storage)
+
+    def _rows(self, files: Sequence[SpoolFile]) -> Iterator[pa.Table]:
+        for file in files:
+            for batch in self._spool.read_file(file):
+                yield pa.Table.from_batches([batch])
+
+    def _conformed(self, rows: pa.Table, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+        kinds = self._options.row_kinds
+        return iter(incoming(rows, schema, kinds, missing=self._options.missing))
+
+    def _upsert(self, table: Table, files: Sequence[SpoolFile], user: str, identifier: int) -> None:
+        how: Any = {"missing": self._options.missing, "merge_schema": self._options.merge_schema}
+        with table.open_writer(user, **how) as writer:
+            for rows in self._rows(files):
+                writer.write(rows, self._options.row_kinds)
+            writer.commit(identifier)
+
+    def _replace(
+        self, table: Table, files: Sequence[SpoolFile], user: str, identifier: int
+    ) -> None:
+        def rows() -> Iterator[pa.RecordBatch]:
+            for each in self._rows(files):
+                yield from self._conformed(each, table.schema)
+
+        for left in range(_TRIES - 1, -1, -1):
+            newest = table.latest_snapshot()
+            try:
+                table._replace_all(rows, (user, identifier), newest.id if newest else 0, {})
+                return
+            except CommitBaseMovedError:
+                if not left:
+                    raise
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a DataFrame in one commit."""
+
+    def __init__(self, options: SinkOptions, columns: StructType, overwrite: bool) -> None:
+        self._staging = Staging(options, columns, overwrite)
+        self._user = options.commit_user or f"spark-{uuid.uuid4()}"
+        given = options.commit_identifier
+        self._identifier = BATCH_COMMIT_IDENTIFIER if given is None else given
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        return self._staging.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._staging.commit(_staged(messages), self._user, self._identifier)
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        self._staging.clear()
+
+
+class StreamWriter(_Streaming):  # type: ignore[misc] # it depends on Spark
+    """Commits each micro-batch under its number."""
+
+    def __init__(self, options: SinkOptions, columns: StructType, overwrite: bool) -> None:
+        self._staging = Staging(options, columns, overwrite)
+        self._user = options.commit_user
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Staged:
+        return self._staging.stage(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        staged = _staged(messages)
+        queries = {each.query for each in staged}
+        user = self._user or next((f"spark-{each}" for each in queries if each), None)
+        if user is None and staged:
+            raise OptionError(
+                "the stream has no id by which a micro-batch that is replayed could be known: give "
+                "the option commit-user, a name that no other stream has",
+                key="commit-user",
+            )
+        if user is not None:
+            self._staging.commit(staged, user, batchId)
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        self._staging.clear()
+
+
+def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[Staged]:
+    return [each for each in messages if isinstance(each, Staged)]
+
+
+def _query_id() -> str | None:
+    context = TaskContext.get()
+    found = None if context is None else context.getLocalProperty(_QUERY_ID)
+    return found or None
+
+
+def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield first
+    yield from rest
+
+
+def _drain(rows: Iterator[object]) -> None:
+    for _ in rows:
+        pass
+
+
+def _delete_left(catalog: Catalog) -> None:
+    """Delete what jobs staged that were killed long ago."""
+    for folder in catalog.store.list_dirs(_STAGED.rstrip("/")):
+        since = folder.rsplit("/", 1)[-1].partition("-")[0]
+        if since.isascii() and since.isdigit() and now_millis() - int(since) > _LEFT_MILLIS:
+            left = catalog.store.child(f"{_STAGED}{folder.rsplit('/', 1)[-1]}")
+            left.delete([each.path for each in left.list("")])
