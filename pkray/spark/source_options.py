@@ -22,6 +22,8 @@ _SINK_NAMES = (
     "missing",
     "merge-schema",
 )
+_OF_STREAMS = ("checkpointlocation", "queryname")
+"""Spark's own, which it hands on to the sink of a stream."""
 _NOT_STORAGE = ("", "url", "warehouse", "runtime", "runtime_options")
 """Other arguments of what opens warehouses."""
 _MOST_CHARACTERS = 64 << 10
@@ -109,7 +111,8 @@ class SinkOptions:
             OptionError: a key that is unknown, a value that is none of its key's or longer than
                 65,536 characters, no warehouse or no table, or half of a commit's name.
         """
-        given = _checked(options, _SINK_NAMES)
+        own = {k: v for k, v in options.items() if not (streaming and k.lower() in _OF_STREAMS)}
+        given = _checked(own, _SINK_NAMES)
         if not given.get("path") or not given.get("table"):
             raise OptionError(
                 "the pkray sink needs the options path (the warehouse; also as save(path)) and "

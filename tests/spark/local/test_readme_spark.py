@@ -9,12 +9,13 @@ from tests.readme import blocks
 
 def test_the_tour_of_spark(spark, tmp_path, monkeypatch, capfd):
     monkeypatch.chdir(tmp_path)
-    batch, stream = blocks("Spark")
+    batch, by_format, stream = blocks("Spark")
     tour: dict = {}
     for heading in ("Python", "Merge rules and changes", "Time and maintenance"):
         (code,) = blocks(heading)
         exec(compile(code, "README.md", "exec"), tour)
     exec(compile(batch, "README.md", "exec"), tour)
+    exec(compile(by_format, "README.md", "exec"), tour)
     orders = tour["orders"]
     rows = orders.to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["amount"]) for row in rows] == [(2, 100.0), (3, 7.25)]
