@@ -50,9 +50,11 @@ class Staged(WriterCommitMessage):
     """What one attempt of a task has staged.
 
     Args:
+        folder: where; Spark makes another writer for the commit of a micro-batch.
         query: the id of the streaming query; None of a batch.
     """
 
+    folder: str
     file: SpoolFile | None
     query: str | None = None
 
@@ -73,61 +75,62 @@ class Staging:
             if not options.merge_schema:
                 _drain(self._conformed(rows, table.schema))
             _delete_left(catalog)
-            name = f"{_STAGED}{now_millis()}-{uuid.uuid4().hex}"
-            self._spool = Spool(catalog.store.child(name))
+            self._store = catalog.store
+        self._folder = f"{_STAGED}{now_millis()}-{uuid.uuid4().hex}"
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
         """Write the rows of a task into a file of its own."""
         rows = gathered(batches)
         first = next(rows, None)
         if first is None:
-            return Staged(None, _query_id())
-        file = self._spool.write_file(0, first.schema, _chained(first, rows))
-        return Staged(file, _query_id())
+            return Staged(self._folder, None, _query_id())
+        spool = Spool(self._store.child(self._folder))
+        file = spool.write_file(0, first.schema, _chained(first, rows))
+        return Staged(self._folder, file, _query_id())
 
     def commit(self, messages: Sequence[Staged], user: str, identifier: int) -> None:
         """Commit what the attempts staged, once; and delete it."""
-        files = [each.file for each in messages if each.file is not None]
+        staged = [each for each in messages if each.file is not None]
         with self._connected() as catalog:
             table = catalog.load_table(self._options.table)
             if self._overwrite:
-                self._replace(table, files, user, identifier)
-            elif files:
-                self._upsert(table, files, user, identifier)
-        self.clear()
+                self._replace(table, staged, user, identifier)
+            elif staged:
+                self._upsert(table, staged, user, identifier)
+        self.clear(messages)
 
-    def clear(self) -> None:
+    def clear(self, messages: Iterable[Staged]) -> None:
         """Delete all that is staged; what cannot be deleted is left to a later write."""
-        try:
-            store = self._spool.store
-            store.delete([each.path for each in store.list("")])
-        except (PkrayError, OSError) as error:
-            _log.warning("staged rows are left in %s: %s", self._spool.store.url, error)
+        for folder in {self._folder, *(each.folder for each in messages)}:
+            try:
+                store = self._store.child(folder)
+                store.delete([each.path for each in store.list("")])
+            except (PkrayError, OSError) as error:
+                _log.warning("staged rows are left in %s: %s", folder, error)
 
     def _connected(self) -> Catalog:
         return connect(self._options.path, **self._options.storage)
 
-    def _rows(self, files: Sequence[SpoolFile]) -> Iterator[pa.Table]:
-        for file in files:
-            for batch in self._spool.read_file(file):
+    def _rows(self, staged: Sequence[Staged]) -> Iterator[pa.Table]:
+        for each in staged:
+            assert each.file is not None, "those without rows are left out"
+            for batch in Spool(self._store.child(each.folder)).read_file(each.file):
                 yield pa.Table.from_batches([batch])
 
     def _conformed(self, rows: pa.Table, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         kinds = self._options.row_kinds
         return iter(incoming(rows, schema, kinds, missing=self._options.missing))
 
-    def _upsert(self, table: Table, files: Sequence[SpoolFile], user: str, identifier: int) -> None:
+    def _upsert(self, table: Table, staged: Sequence[Staged], user: str, identifier: int) -> None:
         how: Any = {"missing": self._options.missing, "merge_schema": self._options.merge_schema}
         with table.open_writer(user, **how) as writer:
-            for rows in self._rows(files):
+            for rows in self._rows(staged):
                 writer.write(rows, self._options.row_kinds)
             writer.commit(identifier)
 
-    def _replace(
-        self, table: Table, files: Sequence[SpoolFile], user: str, identifier: int
-    ) -> None:
+    def _replace(self, table: Table, staged: Sequence[Staged], user: str, identifier: int) -> None:
         def rows() -> Iterator[pa.RecordBatch]:
-            for each in self._rows(files):
+            for each in self._rows(staged):
                 yield from self._conformed(each, table.schema)
 
         for left in range(_TRIES - 1, -1, -1):
@@ -156,7 +159,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._staging.commit(_staged(messages), self._user, self._identifier)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        self._staging.clear()
+        self._staging.clear(_staged(messages))
 
 
 class StreamWriter(_Streaming):  # type: ignore[misc] # it depends on Spark
@@ -183,7 +186,7 @@ class StreamWriter(_Streaming):  # type: ignore[misc] # it depends on Spark
             self._staging.commit(staged, user, batchId)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        self._staging.clear()
+        self._staging.clear(_staged(messages))
 
 
 def _staged(messages: Iterable[WriterCommitMessage | None]) -> list[Staged]:

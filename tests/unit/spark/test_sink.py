@@ -164,7 +164,8 @@ def test_a_stream_without_an_id_has_to_be_named(table):
 def test_a_stream_is_known_by_the_id_that_spark_gave_it(table):
     for value in (1, 2):
         writer = stream_writer(table)
-        writer.commit([Staged(attempt(writer, {1: value}).file, "the-id")], 0)
+        message = attempt(writer, {1: value})
+        writer.commit([Staged(message.folder, message.file, "the-id")], 0)
     assert content(table) == {1: 1}
 
 
@@ -186,7 +187,8 @@ def test_each_batch_of_a_stream_is_seen_once(tmp_path_factory, batches, overwrit
                 attempt(writer, dict.fromkeys(rows, -1))
             if fate == "aborted":
                 writer.abort([attempt(writer, rows) for rows in tasks], number)
-            writer.commit([attempt(writer, rows) for rows in tasks], number)
+            messages = [attempt(writer, rows) for rows in tasks]
+            stream_writer(table, overwrite, commit_user="s").commit(messages, number)
             merged = {key: value for rows in tasks for key, value in rows.items()}
             if overwrite:
                 expected = merged
