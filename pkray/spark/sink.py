@@ -47,7 +47,7 @@ _QUERY_ID = "sql.streaming.queryId"
 
 @dataclass
 class Staged(WriterCommitMessage):
-    """What one attempt of a task has staged.
+    """Names what one attempt of a task has staged.
 
     Args:
         folder: where; Spark makes another writer for the commit of a micro-batch.
