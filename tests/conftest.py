@@ -50,6 +50,7 @@ and there is one cluster at a time."""
 LONGEST = (
     "cluster",
     "spark",
+    "tests/faults/lives/test_lives.py",
     "tests/unit/relational/continuous/test_run_random_plans.py",
     "java",
     "tests/integration/test_interop_rust.py",
