@@ -91,6 +91,7 @@ from pkray.extras import is_installed
 from pkray.version import __version__
 
 if TYPE_CHECKING:
+    from pkray import cdc as cdc
     from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
@@ -169,7 +170,7 @@ _MODULE_OF = {
     "connect": "pkray.api.catalog",
     "connect_as_set": "pkray.api.catalog",
 }
-_MODULES = ("ray_data", "relational", "spark")
+_MODULES = ("cdc", "ray_data", "relational", "spark")
 
 
 def __getattr__(name: str) -> Any:
@@ -186,5 +187,11 @@ def __dir__() -> list[str]:
     needs = {"ray_data": "ray", "spark": "pyspark"}
     optional = [name for name, package in needs.items() if is_installed(package)]
     return sorted(
-        {*__all__, "relational", *optional, *(name for name in globals() if name.startswith("__"))}
+        {
+            *__all__,
+            "cdc",
+            "relational",
+            *optional,
+            *(name for name in globals() if name.startswith("__")),
+        }
     )

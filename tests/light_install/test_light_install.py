@@ -41,7 +41,8 @@ def test_the_metadata_says_licence_and_authors(light):
 def test_every_module_but_those_of_extras_is_imported(light):
     light.python("""
         import importlib, pkgutil, pkray
-        extras = ("pkray.spark", "pkray.service.ray", "pkray.__main__")
+        of_spark, of_ray = ("spark", "cdc.frames"), ("ray_data", "service.ray")
+        extras = tuple(f"pkray.{name}" for name in (*of_spark, *of_ray, "__main__"))
         for module in pkgutil.walk_packages(pkray.__path__, "pkray.", lambda name: None):
             if not module.name.startswith(extras):
                 importlib.import_module(module.name)
@@ -123,6 +124,8 @@ def test_nested_nanoseconds_are_read_and_printed_without_pandas(light):
         ("pkray.connect('w', runtime='ray')", "ray"),
         ("import pkray.spark", "spark"),
         ("from pkray.spark import ingest", "spark"),
+        ("import pkray.ray_data", "ray-data"),
+        ("pkray.cdc.changes", "spark"),
         ("table('BYTES').to_pandas()", "pandas"),
         ("table('BYTES'), catalog.load_table('db.t$files').to_pandas()", "pandas"),
         ("table('BYTES', 'hll_sketch')", "sketches"),
