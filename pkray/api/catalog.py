@@ -67,6 +67,7 @@ def connect(
         raise
 
 
+@checked
 def connect_as_set() -> Catalog:
     """Open the warehouse that settings name, as the command line and the service do.
 

@@ -24,6 +24,7 @@ from pkray.relational.sql.statements.reading import parse_statement, placed
 from pkray.relational.statements import changing, definitions
 from pkray.relational.statements.changing import BoundInsert
 from pkray.relational.statements.definitions import DONE
+from pkray.scan.moment import LATEST
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
@@ -188,7 +189,9 @@ def _create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) -
 
 def _described(catalog: Catalog, asked: said.Describe, dialect: Dialect) -> pa.Table:
     names = catalog.session.environment(dialect)
-    plan = of_query(asked.tree, names).plan if asked.tree else names.relation(asked.name, {}, {})
+    plan = (
+        of_query(asked.tree, names).plan if asked.tree else names.relation(asked.name, {}, LATEST)
+    )
     return printing.described(plan)
 
 
