@@ -288,6 +288,9 @@ def _with_marks(data: bytes, identities: dict[str, tuple[str, str]]) -> bytes:
     """Have a checkpoint name restored tables where it names those that were copied."""
     check_json(data)
     saved = msgspec.json.decode(data, type=Checkpoint)
-    renamed = dict(identities.values())
-    marks = {source: renamed.get(mark, mark) for source, mark in saved.marks.items()}
+    marks = dict(saved.marks)
+    for source, mark in marks.items():
+        copied, restored = identities.get(source.partition("$")[0], ("", ""))
+        if mark == copied:  # tables made alike in one millisecond have one identity
+            marks[source] = restored
     return seal_json(msgspec.json.encode(structs.replace(saved, marks=marks)))

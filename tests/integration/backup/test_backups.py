@@ -266,9 +266,11 @@ def test_a_copied_query_stands_still_and_goes_on_where_it_was(catalog, other, ta
         each.drop()
 
 
-def test_a_query_over_an_empty_source_is_copied(catalog, other, store):
-    catalog.create_table("db.t", COLUMNS, ["k"])
-    left = catalog.create_table("db.u", COLUMNS, ["k"])
+def test_a_query_over_an_empty_source_is_copied(catalog, other, store, monkeypatch):
+    with monkeypatch.context() as patch:  # tables that are alike, and have one identity
+        patch.setattr("pkray.table.catalog.now_millis", lambda: 1_700_000_000_000)
+        catalog.create_table("db.t", COLUMNS, ["k"])
+        left = catalog.create_table("db.u", COLUMNS, ["k"])
     text = "SELECT u.k, t.v FROM db.u u LEFT JOIN db.t t ON u.k = t.k"
     query = catalog.sql(text).materialize("db.r")
     query.wait({"db.u": put(left, {1: 1})})
