@@ -22,8 +22,8 @@ ERRORS = pa.schema(
         pa.field("text", pa.binary(), nullable=False),
     ]
 )
-"""Where a record is from, which of them it is and where it begins there, in bytes; what is wrong
-with it, and what it is. The key is its place: a load that is repeated adds none."""
+"""Tells where a record is from, which of them it is and where it begins there, in bytes; what is
+wrong with it, and what it is. The key is its place: a load that is repeated adds none."""
 _KEY = ["source", "record"]
 
 

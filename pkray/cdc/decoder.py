@@ -22,10 +22,11 @@ from pkray.cdc.row_changes import Changes, Target
 from pkray.errors import ChangeRecordError, InputError, OptionError, UnsupportedError
 
 NewColumnsPolicy: TypeAlias = Literal["refuse", "add"]
-"""What becomes of columns that events have and the table has not."""
+"""Says what becomes of columns that events have and the table has not."""
 UnavailablePolicy: TypeAlias = Literal["refuse", "null", "mark"]
-"""What becomes of values that did not change and that events do not bring: such an event is bad,
-or they are null, as `partial-update` keeps a column, or `Changes.unavailable` says which they are.
+"""Says what becomes of values that did not change and that events do not bring: such an event is
+bad, or they are null, as `partial-update` keeps a column, or `Changes.unavailable` says which they
+are.
 """
 
 _SHOWN = 200

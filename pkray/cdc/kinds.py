@@ -17,7 +17,7 @@ WORDS: Mapping[str, str] = {
     **dict.fromkeys(("+U", "U", "UPDATE"), "+U"),
     **dict.fromkeys(("-D", "D", "DELETE"), "-D"),
 }
-"""What the words of other systems mean, in any case of letters."""
+"""Says what the words of other systems mean, in any case of letters."""
 
 
 def with_row_kinds(

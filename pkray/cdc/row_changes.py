@@ -1,4 +1,4 @@
-"""From events to rows: the changes of a table's columns, with their kinds."""
+"""Make rows of events: the changes of a table's columns, with their kinds."""
 
 from __future__ import annotations
 

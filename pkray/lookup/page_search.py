@@ -13,7 +13,7 @@ from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.storage.row_pages import RowPages
 
 BYTES_AT_ONCE = 4 << 20
-"""Of rows that are read and searched together; a wide row may have more."""
+"""Bounds rows that are read and searched together; a wide row may have more."""
 
 
 class PageSearch:

@@ -33,7 +33,7 @@ PROTOCOL = 2
 OLDEST = Spoken(0, "of before there were protocols")
 
 spoken = Spoken(PROTOCOL, __version__)
-"""What this process speaks."""
+"""Says what this process speaks."""
 
 
 def check_understood(caller: Spoken, service: Spoken) -> None:

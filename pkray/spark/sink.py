@@ -7,6 +7,7 @@ commit takes those of the attempts that Spark names.
 
 from __future__ import annotations
 
+import itertools
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +42,7 @@ _STAGED = ".staged/"
 _LEFT_MILLIS = 7 * 24 * 3600 * 1000
 """After which what a job staged is taken for left behind: none runs for so long."""
 _TRIES = 10
-"""Of an overwrite, while others commit in between."""
+"""How often an overwrite is tried, while others commit in between."""
 _QUERY_ID = "sql.streaming.queryId"
 
 
@@ -85,7 +86,7 @@ class Staging:
         if first is None:
             return Staged(self._folder, None, _query_id())
         spool = Spool(self._store.child(self._folder))
-        file = spool.write_file(0, first.schema, _chained(first, rows))
+        file = spool.write_file(0, first.schema, itertools.chain([first], rows))
         return Staged(self._folder, file, _query_id())
 
     def commit(self, messages: Sequence[Staged], user: str, identifier: int) -> None:
@@ -197,11 +198,6 @@ def _query_id() -> str | None:
     context = TaskContext.get()
     found = None if context is None else context.getLocalProperty(_QUERY_ID)
     return found or None
-
-
-def _chained(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield first
-    yield from rest
 
 
 def _drain(rows: Iterator[object]) -> None:

@@ -26,7 +26,7 @@ from pkray.storage.object_store import ObjectStore
 SUFFIX = ".pages"
 """After the name of the data file."""
 PAGE_BYTES = 16 << 10
-"""Of rows in memory: less is not read faster from a store or a disk, and costs more to write."""
+"""Bounds a page, of rows in memory: less is not read faster, and costs more to write."""
 MAX_PAGE_ROWS = 1024
 TAIL_BYTES = 64 << 10
 """Read to open a file: the index of half a million narrow rows, as a rule."""
@@ -36,7 +36,7 @@ _TRAILER = struct.Struct("<QQI8s")
 """Bytes of the index in the file and in memory, checksum of these and of the index, magic."""
 _SIZES = struct.Struct("<QQ")
 _NUMBERS = {"place": np.int64, "bytes": np.uint32, "rows": np.uint32, "checksum": np.uint32}
-"""Of each page, in the index after its first key."""
+"""Names what each page has, in the index after its first key."""
 _SCHEMA = b"rows"
 
 Ints = npt.NDArray[np.int64]

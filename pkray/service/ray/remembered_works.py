@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from ray import cloudpickle
+import msgspec
 from ray.experimental import internal_kv as kv
 
 from pkray.service.pool.parts import HostedWork
 
 _log = logging.getLogger(__name__)
 
-_kv: Any = kv  # these have no types
-_dumps: Any = cloudpickle.dumps
+_kv: Any = kv  # it has no types
 
 
 class RememberedWorks:
@@ -36,7 +35,9 @@ class RememberedWorks:
 
     def keep(self, work: HostedWork) -> None:
         """Keep work, as whoever opens it has to know it."""
-        _kv._internal_kv_put(f"{self._prefix}{work.name}", _dumps(work), overwrite=True)
+        _kv._internal_kv_put(
+            f"{self._prefix}{work.name}", msgspec.msgpack.encode(work), overwrite=True
+        )
 
     def forget(self, name: str) -> None:
         """Forget the work of this name, and that whose names go on with a slash."""
@@ -51,8 +52,7 @@ class RememberedWorks:
 def _read(key: bytes) -> HostedWork | None:
     data = _kv._internal_kv_get(key)
     try:
-        work = cloudpickle.loads(data) if data else None
-    except Exception as error:
+        return msgspec.msgpack.decode(data, type=HostedWork) if data else None
+    except msgspec.DecodeError as error:
         _log.warning("work of the pool is left to whoever begins it again: %s", error)
         return None
-    return work if isinstance(work, HostedWork) else None

@@ -20,7 +20,7 @@ _START_SECONDS = START_SECONDS * 0.9
 """For how long a process that may be loading its modules may be silent: before it is given up."""
 _AGAIN_SECONDS = 0.2
 _TRIES = 50
-"""Of a letter: ten seconds, in which others have what a lost worker had."""
+"""Sends a letter for ten seconds, in which others have what a lost worker had."""
 
 
 class HostedMember:
