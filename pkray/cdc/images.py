@@ -52,6 +52,11 @@ class ImageColumns:
         """Try the next way in which a column may be read."""
         self.chosen[name] = (self.chosen.get(name, 0) + 1) % len(self.readings[name])
 
+    def begin(self) -> None:
+        """Try numbers first again where the last ones stood beside texts."""
+        for name in [each for each in self.chosen if self.reading(each).takes_quoted]:
+            del self.chosen[name]
+
 
 @dataclass(frozen=True)
 class Image:
@@ -126,8 +131,10 @@ def read_events(
     Raises:
         InputError, pa.ArrowInvalid: an event is not as it must be.
     """
-    tries = sum(len(each) for each in columns.readings.values()) + 1
+    columns.begin()
+    tries = sum(len(each) + 1 for each in columns.readings.values()) + 1
     failure: pa.ArrowInvalid | None = None
+    plain, quoted = texts, set[str]()
     for _ in range(tries):
         image = pa.list_(columns.json) if listed else columns.json
         schema = pa.schema([*((name, image) for name in names), *others.items()])
@@ -138,7 +145,11 @@ def read_events(
             name = _column_of(str(error), names, columns)
             if name is None or len(columns.readings[name]) == 1:
                 raise
-            columns.turn(name)
+            if columns.reading(name).takes_quoted and name not in quoted:
+                quoted.add(name)
+                texts = JsonIndex(texts).with_quoted_numbers(names, name, 3 if listed else 2)
+            else:
+                columns.turn(name)
             continue
         index = JsonIndex(texts)
         images, sizes = {}, {}
@@ -152,7 +163,7 @@ def read_events(
             for name, image in images.items():
                 if not image.strange(columns.readings):
                     _check_rows(index.values(name), columns)
-        return Events(texts, images, sizes, table.select(list(others)), index)
+        return Events(plain, images, sizes, table.select(list(others)), index)
     assert failure is not None
     raise failure
 

@@ -26,6 +26,12 @@ _ROLES[ord(",")] = _COMMA
 _ROLES[ord('"')] = _QUOTES
 _STEPS = np.array([0, 1, -1, 0, 0, 0], np.int32)
 _QUOTE, _BACKSLASH, _BRACE = ord('"'), ord("\\"), ord("{")
+QUOTED_NUMBER = "\x7f"
+"""Begins a text that was a number: a character that JSON allows, and that nobody writes."""
+_IN_NUMBERS = np.zeros(256, bool)
+_IN_NUMBERS[list(b"+-.0123456789eE")] = True
+_BEGINS_NUMBERS = np.zeros(256, bool)
+_BEGINS_NUMBERS[list(b"-0123456789")] = True
 
 
 class Members(NamedTuple):
@@ -104,6 +110,46 @@ class JsonIndex:
         starts = self._places[chosen] + 1
         rows = np.searchsorted(self._bounds, starts, "right") - 1
         return _cut(self._bytes, starts, stops, rows, len(self._bounds) - 1)
+
+    def with_quoted_numbers(self, names: Sequence[str], member: str, depth: int = 2) -> pa.Array:
+        """Make texts of the numbers in a member of the objects that some top members are or list.
+
+        Args:
+            names: the top members.
+            member: its numbers, also those in lists, become texts after `QUOTED_NUMBER`.
+            depth: as `members` takes it.
+
+        Returns:
+            large_string, the texts with these quotes.
+        """
+        under = np.logical_or.reduce([self._under(name) for name in names])
+        colons = np.flatnonzero((self._roles == _COLON) & (self._depth == depth) & under)
+        found = self._names(colons)
+        wanted = np.array([each == member for each in found.dictionary.to_pylist()], bool)
+        colons = colons[wanted[found.indices.to_numpy()]] if len(wanted) else colons[:0]
+        ends = np.flatnonzero(
+            ((self._roles == _COMMA) & (self._depth == depth))
+            | ((self._roles == _CLOSES) & (self._depth == depth - 1))
+        )
+        within = np.zeros(len(self._bytes) + 1, np.int32)
+        within[self._places[colons] + 1] = 1
+        within[self._places[ends[np.searchsorted(ends, colons)]]] -= 1
+        in_text = np.zeros(len(self._bytes), np.int32)
+        in_text[self._quotes] = 1
+        is_number = (np.cumsum(within[:-1]) == 1) & (np.cumsum(in_text) & 1 == 0)
+        is_number &= _IN_NUMBERS[self._bytes]
+        edges = np.diff(is_number.astype(np.int8), prepend=0, append=0)
+        starts, stops = np.flatnonzero(edges == 1), np.flatnonzero(edges == -1)
+        begins = _BEGINS_NUMBERS[self._bytes[starts]]  # and not the e of true
+        starts, stops = starts[begins], stops[begins]
+        places = np.concatenate([starts, starts, stops])
+        marks = np.repeat([_QUOTE, ord(QUOTED_NUMBER), _QUOTE], len(starts)).astype(np.uint8)
+        order = np.argsort(places, kind="stable")
+        places, marks = places[order], marks[order]
+        copied = np.insert(self._bytes, places, marks)
+        offsets = self._bounds + np.searchsorted(places, self._bounds)
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(copied)]
+        return pa.Array.from_buffers(pa.large_string(), len(offsets) - 1, buffers)
 
     def top_names(self) -> Members:
         """Find the members of the texts themselves."""

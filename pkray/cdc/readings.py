@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
+from pkray.cdc.json_index import QUOTED_NUMBER
 from pkray.errors import InputError, OptionError, UnsupportedError
 from pkray.relational.functions.text.encodings import from_base64, from_hex
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, TIMESTAMPS, DataType
@@ -78,10 +79,13 @@ class Reading:
     Args:
         json: the type by which Arrow's reader reads them.
         decode: makes values of what was read.
+        takes_quoted: whether it reads numbers too that `JsonIndex.with_quoted_numbers` quoted, as
+            values of one column may be numbers and texts.
     """
 
     json: pa.DataType
     decode: Decode = lambda values: values
+    takes_quoted: bool = False
 
 
 def readings_of(kind: DataType, handling: Handling) -> list[Reading]:
@@ -127,13 +131,15 @@ def _nested(kind: DataType, handling: Handling) -> list[Reading]:
 TEXTS = [Reading(pa.string())]
 
 
-def _finite_texts(texts: pa.Array) -> pa.Array:
-    if not pc.all(pc.is_in(texts.drop_null(), _NOT_FINITE), min_count=0).as_py():
-        raise InputError(f"a number is the text {_first(texts.drop_null())!r}: write a number")
-    return texts.cast(pa.float64())
+def _texts_of_floats(texts: pa.Array) -> pa.Array:
+    is_number = pc.starts_with(texts, QUOTED_NUMBER)
+    strange = texts.filter(pc.invert(pc.or_(is_number, pc.is_in(texts, _NOT_FINITE))))
+    if len(strange):
+        raise InputError(f"a number is the text {_first(strange)!r}: write a number")
+    return pc.utf8_ltrim(texts, QUOTED_NUMBER).cast(pa.float64())
 
 
-FLOATS = [Reading(pa.float64()), Reading(pa.string(), _finite_texts)]
+FLOATS = [Reading(pa.float64()), Reading(pa.string(), _texts_of_floats, takes_quoted=True)]
 DAYS = Reading(pa.int32(), lambda days: days.cast(pa.date32()))
 DATE_TEXTS = Reading(pa.string(), lambda texts: _bare(texts).cast(pa.date32()))
 
@@ -316,7 +322,7 @@ def list_of(element: Reading) -> Reading:
         offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
         return pa.ListArray.from_arrays(pa.array(offsets), values, mask=lists.is_null())
 
-    return Reading(pa.list_(element.json), decode)
+    return Reading(pa.list_(element.json), decode, element.takes_quoted)
 
 
 def row_of(names: Sequence[str], fields: Sequence[Reading]) -> Reading:

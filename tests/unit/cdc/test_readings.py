@@ -31,6 +31,8 @@ def read(kind: str, json: str, **modes: str) -> Any:
         ("BIGINT", "9223372036854775807", 2**63 - 1),
         ("FLOAT", "0.1", pa.scalar(0.1, pa.float32()).as_py()),
         ("DOUBLE", '"-Infinity"', float("-inf")),
+        ("ARRAY<FLOAT>", '[1,"Infinity",null,-2e3]', [1.0, float("inf"), None, -2000.0]),
+        ("ARRAY<ARRAY<DOUBLE>>", '[[1],["-Infinity",0.5]]', [[1.0], [float("-inf"), 0.5]]),
         ("DECIMAL(5, 2)", '"-1.50"', Decimal("-1.50")),
         ("DECIMAL(5, 2)", "1.5", Decimal("1.50")),
         ("DECIMAL(38, 0)", "12345678901234567890123456789012345678", Decimal("1234567890123456"
@@ -116,3 +118,23 @@ def test_maps_are_refused_by_name():
     with pytest.raises(UnsupportedError, match="MAP<STRING"):
         schema = pa.schema([("m", pa.map_(pa.string(), pa.int32()))])
         pkray.cdc.decode([], format="debezium-json", schema=schema)
+
+
+def test_images_of_one_event_hold_a_number_and_a_text_that_stands_for_one():
+    schema = pa.schema([("v", pa.float64()), ("name", pa.string()), ("count", pa.int64())])
+    record = (
+        '{"before":{"v":0.5,"name":"NaN","count":1},'
+        '"after":{"v":"Infinity","name":"1.5","count":2},"op":"u"}'
+    )
+    rows = pkray.cdc.decode([record, record], format="debezium-json", schema=schema)
+    assert (
+        rows.drop_columns("_row_kind").to_pylist()
+        == [{"v": 0.5, "name": "NaN", "count": 1}, {"v": float("inf"), "name": "1.5", "count": 2}]
+        * 2
+    )
+
+
+@pytest.mark.parametrize("text", ['"1.5"', '"x"', '""'])
+def test_a_text_beside_numbers_that_stands_for_none_is_refused(text):
+    with pytest.raises(ChangeRecordError, match="a number is the text"):
+        read("ARRAY<DOUBLE>", f"[1.0,{text}]")
