@@ -1,4 +1,4 @@
-"""Change events of a database, as Debezium writes them, into a table: bad ones apart.
+"""Change events of a database, as Debezium writes them, into a table: bad ones apart, and in Avro.
 
 python examples/change_events.py
 """
@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import tempfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
+
+import fastavro
 
 import pkray
 import pkray.cdc
@@ -62,10 +65,55 @@ def main() -> None:
             writer.commit()
         print(customers.lookup([{"id": 1}]).to_pylist())
 
+        with customers.open_writer() as writer:  # messages in Avro bring the id of their schema
+            rows = pkray.cdc.decode(
+                [message("d", {"id": 1, "name": None, "bio": None}, None, lsn=16)],
+                format="debezium-avro",
+                schema=customers.schema,
+                metadata={"lsn": "source.lsn"},
+                avro_schema={7: json.dumps(ENVELOPE)},
+            )
+            writer.write(rows, "_row_kind")
+            writer.commit()
+        print(f"{customers.to_arrow().num_rows} rows are left")
+
 
 def event(op: str, before: Any, after: Any, lsn: int) -> str:
     source = {"connector": "postgresql", "lsn": lsn}
     return json.dumps({"op": op, "before": before, "after": after, "source": source})
+
+
+TEXT = ["null", "string"]
+CUSTOMER = [{"name": "id", "type": "long"}, *({"name": n, "type": TEXT} for n in ("name", "bio"))]
+ENVELOPE = {
+    "type": "record",
+    "name": "shop.customers.Envelope",
+    "fields": [
+        {
+            "name": "before",
+            "type": ["null", {"type": "record", "name": "Value", "fields": CUSTOMER}],
+        },
+        {"name": "after", "type": ["null", "Value"]},
+        {
+            "name": "source",
+            "type": {
+                "type": "record",
+                "name": "Source",
+                "fields": [{"name": "lsn", "type": "long"}],
+            },
+        },
+        {"name": "op", "type": "string"},
+    ],
+}
+
+
+def message(op: str, before: Any, after: Any, lsn: int) -> bytes:
+    """Write a message as Confluent's converter does: a zero byte, the schema's id, the record."""
+    out = BytesIO()
+    out.write(b"\0" + (7).to_bytes(4, "big"))
+    event = {"op": op, "before": before, "after": after, "source": {"lsn": lsn}}
+    fastavro.schemaless_writer(out, fastavro.parse_schema(ENVELOPE), event)
+    return out.getvalue()
 
 
 if __name__ == "__main__":

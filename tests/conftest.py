@@ -12,11 +12,19 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
-from hypothesis.internal.conjecture import providers
 
 from tests.effort import EFFORT, examples, representatives
 from tests.programs import ProgramTests
 
+# A machine may be busy: how long an example takes says nothing.
+settings.register_profile(
+    "pkray",
+    settings(),
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("pkray")
 pytest.register_assert_rewrite("tests.store_contract")
 
 SHRINKING_SECONDS = 900
@@ -85,9 +93,6 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_configure(config: pytest.Config) -> None:
     """Has the processes of tests keep temporary files in memory, and compile modules once."""
     config.pluginmanager.register(ProgramTests(), "programs")
-    set_up_random_tests(
-        random=EFFORT > 1 or "slow" in config.option.markexpr.replace("not slow", "")
-    )
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # each actor would compile the package again
     if (
         "TMPDIR" not in os.environ
@@ -97,26 +102,6 @@ def pytest_configure(config: pytest.Config) -> None:
     ):
         os.environ["TMPDIR"] = MEMORY
         tempfile.tempdir = None
-
-
-def set_up_random_tests(random: bool) -> None:
-    """Have each run play the same examples unless ``random``: whether a change passes is no matter
-    of chance, and what is rare is looked for at night.
-
-    Hypothesis also draws from the constants of the modules that are imported by then, which depend
-    on the tests that a process ran before.
-    """
-    if not random:
-        providers._get_local_constants = lambda: providers._local_constants
-    settings.register_profile(
-        "pkray",
-        settings(),
-        max_examples=examples(40),
-        deadline=None,  # a machine may be busy: how long an example takes says nothing
-        derandomize=not random,
-        suppress_health_check=[HealthCheck.too_slow],
-    )
-    settings.load_profile("pkray")
 
 
 @pytest.hookimpl(wrapper=True)

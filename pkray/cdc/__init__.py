@@ -9,10 +9,11 @@ A *record* is one event as text, such as a line of a file or the value of a mess
 columns in the order of their events, with their kinds as ``_row_kind``. What is wrong with a record
 is found by halving (``decoder``): all records of a block are read together, and those that cannot
 be read one by one. The formats are ``debezium``, ``maxwell`` and ``canal``; the latter two say of
-an update what its ``old_values`` were. ``readings`` says how values stand in JSON, ``connect``
-reads the schemas that events bring, ``images`` the objects that are rows, by ``json_index`` also
-what is null and what is not there. ``kinds`` are rows with a column that says what became of
-them.
+an update what its ``old_values`` were. ``debezium_avro`` reads the same events from Avro, without
+a detour by text: their schemas (``avro_schemas``) say what ``JsonIndex`` finds out. ``readings``
+says how values stand in JSON, ``connect`` reads the schemas that events bring, ``images`` the
+objects that are rows, by ``json_index`` also what is null and what is not there. ``kinds`` are rows
+with a column that says what became of them.
 
 `decode` gives Arrow for a writer, `changes` decodes Spark's DataFrames in their tasks (``frames``),
 `upsert` takes files in one commit. There a value that did not
@@ -24,6 +25,8 @@ What it does not do:
 - A number that stands for a time, and text that may be a decimal or its bytes, is read where the
   event's schema, or ``decimal_handling_mode`` and ``time_precision_mode``, say what it is; else the
   event is bad.
+- There is no client of a schema registry: messages in Avro are read by the schemas given. Of a file
+  in Avro a record whose bytes are none ends the load, as where the next one begins is not known.
 - MAP columns are not read, and arrays are lists of one type. Canal's values are text, and of scalar
   columns alone. A MySQL TIMESTAMP is of no zone in Canal's and Maxwell's events, and no
   TIMESTAMP_LTZ.

@@ -1,4 +1,4 @@
-"""Kafka Connect's schemas in JSON, as types and ways to read values.
+"""Kafka Connect's schemas, as types and ways to read values.
 
 The logical types are those of Debezium (``io.debezium.…``) and of Connect
 (``org.apache.kafka.connect.data.…``). A type without a known name is read as what it is written
@@ -85,8 +85,11 @@ class ConnectField:
         """
         return DataField(0, self.name, _type_of(self.schema, self.name))
 
-    def readings(self, handling: Handling) -> list[Reading]:
-        """List how its values may stand in JSON.
+    def readings(self, handling: Handling | None) -> list[Reading]:
+        """List how its values may stand in events.
+
+        Args:
+            handling: how JSON has bytes; None: they are bytes, as in Avro.
 
         Raises:
             UnsupportedError: they are not read.
@@ -158,8 +161,9 @@ def _type_of(schema: Mapping[str, Any], name: str) -> DataType:
     )
 
 
-def _readings(schema: Mapping[str, Any], name: str, handling: Handling) -> list[Reading]:
+def _readings(schema: Mapping[str, Any], name: str, handling: Handling | None) -> list[Reading]:
     logical, plain = _logical(schema), schema.get("type")
+    stored = pa.binary() if handling is None else pa.string()
     if logical in _LOGICAL:
         return [_LOGICAL[logical][1]]
     if logical == f"{_CONNECT}Decimal":
@@ -167,9 +171,10 @@ def _readings(schema: Mapping[str, Any], name: str, handling: Handling) -> list[
         assert kind.precision is not None
         assert kind.scale is not None
         # Connect's converter writes numbers with decimal.format = NUMERIC.
-        return [precise(kind.precision, kind.scale), Reading(kind.arrow)]
+        plain_numbers = [] if handling is None else [Reading(kind.arrow)]
+        return [precise(kind.precision, kind.scale, stored), *plain_numbers]
     if logical == f"{_DEBEZIUM}data.VariableScaleDecimal":
-        return [_VARIABLE_SCALE]
+        return [_variable_scales(stored)]
     if plain in _PLAIN:
         return [Reading(DataType(_PLAIN[plain]).arrow)]
     if plain in _FLOATS:
@@ -177,6 +182,8 @@ def _readings(schema: Mapping[str, Any], name: str, handling: Handling) -> list[
     if plain == "string":
         return TEXTS
     if plain == "bytes":
+        if handling is None:
+            return [Reading(stored)]
         return [binary(handling.binary_handling_mode or "base64")]
     if plain == "array":
         return [list_of(each) for each in _readings(schema.get("items") or {}, name, handling)]
@@ -185,7 +192,8 @@ def _readings(schema: Mapping[str, Any], name: str, handling: Handling) -> list[
         ways = [_readings(each, name, handling)[0] for each in parts]
         return [row_of([each["field"] for each in parts], ways)]
     raise UnsupportedError(
-        f"column {name!r} is a {plain}, which is not read from JSON: have the connector write text",
+        f"column {name!r} is a {plain}, which is not read from events: have the connector "
+        "write text",
         column=name,
     )
 
@@ -203,12 +211,11 @@ def _variable_scale(rows: pa.Array) -> pa.Array:
     found = pa.nulls(len(rows), kind)
     for scale in known:  # few: scales, not rows
         chosen = pc.fill_null(pc.equal(scales, scale), False)
-        texts = pc.struct_field(rows, "value").filter(chosen)
-        values = unscaled(texts, _MOST_DIGITS, scale).cast(kind)
+        numbers = pc.struct_field(rows, "value").filter(chosen)
+        values = unscaled(numbers, _MOST_DIGITS, scale).cast(kind)
         found = pc.replace_with_mask(found, chosen, values)
     return found
 
 
-_VARIABLE_SCALE = Reading(
-    pa.struct([("scale", pa.int32()), ("value", pa.string())]), _variable_scale
-)
+def _variable_scales(stored: pa.DataType) -> Reading:
+    return Reading(pa.struct([("scale", pa.int32()), ("value", stored)]), _variable_scale)

@@ -60,7 +60,7 @@ class DebeziumJson:
         schemas = pc.fill_null(pc.ascii_trim_whitespace(schemas), "null")
         payloads = pc.ascii_trim_whitespace(payloads)
         parts = []
-        for start, stop in _runs(schemas):
+        for start, stop in runs(schemas):
             schema = schemas[start].as_py()
             run = payloads.slice(start, stop - start)
             run = run.filter(pc.not_equal(run, "null"))
@@ -70,7 +70,7 @@ class DebeziumJson:
 
     def _changes(self, texts: pa.Array, schema: str | None) -> Changes:
         fields = None if schema is None else self._schema_of(schema)
-        if fields is not None and (strange := _added(fields, self.target)):
+        if fields is not None and (strange := added(fields, self.target)):
             raise NewColumns([each.data_field() for each in strange])
         columns = self._columns.get(schema)
         if columns is None:
@@ -79,38 +79,52 @@ class DebeziumJson:
                 self._columns.pop(next(iter(self._columns)))
         others = {"op": pa.string(), "status": pa.string(), **metadata_types(self.target)}
         events = read_events(texts, ("before", "after"), columns, others)
-        return self._rows(events, columns)
+        return changes_of(self.target, events, columns)
 
     def _readings(self, fields: Mapping[str, ConnectField] | None) -> dict[str, Sequence[Reading]]:
         values = self.target.values
         if fields is None:
             return {name: readings_of(kind, self._handling) for name, kind in values.items()}
-        # A column that the schema lacks is read as what it never is, and found lacking.
-        lacking = [Reading(pa.string(), lambda texts: pa.nulls(len(texts)))]
-        return {
-            name: fields[name].readings(self._handling) if name in fields else lacking
-            for name in values
-        }
+        return image_readings(fields, self.target, self._handling)
 
-    def _rows(self, events: Events, columns: ImageColumns) -> Changes:
-        before, after = events.images["before"], events.images["after"]
-        known = set(self.target.values)
-        strange = [*after.strange(known), *before.strange(known)]
-        if strange:
-            raise NewColumns.found(dict.fromkeys(strange), events, ("after", "before"))
-        op = events.other("op")
-        codes = pc.fill_null(pc.index_in(op, value_set=_OPS), -1).to_numpy()
-        if (codes < 0).any():
-            _check_passed_over(events, op, codes < 0)
-        deletes, updates = codes == _DELETE, codes == _UPDATE
-        adds = np.isin(codes, (_CREATE, _READ, _UPDATE))
-        _check_images(op, adds & ~after.is_there, "after")
-        _check_images(op, deletes & ~before.is_there, "before")
-        takes = deletes | (updates & before.is_there)
-        kinds = np.where(updates, UPDATE_AFTER, INSERT)
-        order = order_of(len(codes), takes, adds, kinds)
-        metadata = metadata_columns(self.target, events)
-        return rows_of(self.target, columns, before, after, order, metadata)
+
+def image_readings(
+    fields: Mapping[str, ConnectField], target: Target, handling: Handling | None
+) -> dict[str, Sequence[Reading]]:
+    """List how the target's columns are read of images whose schema is known."""
+    # A column that the schema lacks is read as what it never is, and found lacking.
+    lacking = [Reading(pa.string(), lambda texts: pa.nulls(len(texts)))]
+    return {
+        name: fields[name].readings(handling) if name in fields else lacking
+        for name in target.values
+    }
+
+
+def changes_of(target: Target, events: Events, columns: ImageColumns) -> Changes:
+    """Make changes of events whose images and ``op`` were read.
+
+    Raises:
+        InputError, pa.ArrowInvalid: an event is not as it must be.
+        NewColumns: events have columns that the target has not.
+    """
+    before, after = events.images["before"], events.images["after"]
+    known = set(target.values)
+    strange = [*after.strange(known), *before.strange(known)]
+    if strange:
+        raise NewColumns.found(dict.fromkeys(strange), events, ("after", "before"))
+    op = events.other("op")
+    codes = pc.fill_null(pc.index_in(op, value_set=_OPS), -1).to_numpy()
+    if (codes < 0).any():
+        _check_passed_over(events, op, codes < 0)
+    deletes, updates = codes == _DELETE, codes == _UPDATE
+    adds = np.isin(codes, (_CREATE, _READ, _UPDATE))
+    _check_images(op, adds & ~after.is_there, "after")
+    _check_images(op, deletes & ~before.is_there, "before")
+    takes = deletes | (updates & before.is_there)
+    kinds = np.where(updates, UPDATE_AFTER, INSERT)
+    order = order_of(len(codes), takes, adds, kinds)
+    metadata = metadata_columns(target, events)
+    return rows_of(target, columns, before, after, order, metadata)
 
 
 def _has_payload(text: str) -> bool:
@@ -121,14 +135,15 @@ def _has_payload(text: str) -> bool:
     return False
 
 
-def _runs(values: pa.Array) -> list[tuple[int, int]]:
+def runs(values: pa.Array) -> list[tuple[int, int]]:
     """List the bounds of runs of equal values."""
     codes = values.dictionary_encode().indices.to_numpy()
     starts = np.flatnonzero(np.concatenate(([True], codes[1:] != codes[:-1])))
     return list(zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True))
 
 
-def _added(fields: Mapping[str, ConnectField], target: Target) -> list[ConnectField]:
+def added(fields: Mapping[str, ConnectField], target: Target) -> list[ConnectField]:
+    """List the fields that the target has no column of."""
     return [each for name, each in fields.items() if name not in target.values]
 
 
@@ -145,11 +160,13 @@ def _check_passed_over(events: Events, op: pa.Array, rest: np.ndarray) -> None:
     Raises:
         InputError: one is neither.
     """
-    names = events.index.top_names()
-    alone = np.bincount(names.owner, minlength=len(rest)) == 1
-    heartbeats = alone & names.has(["ts_ms"])[:, 0]
-    bounds = pc.is_in(events.other("status"), value_set=_STATUS).to_numpy(zero_copy_only=False)
-    unknown = rest & ~(op.is_null().to_numpy(zero_copy_only=False) & (heartbeats | bounds))
+    unknown = rest
+    if events.index is not None:
+        names = events.index.top_names()
+        alone = np.bincount(names.owner, minlength=len(rest)) == 1
+        heartbeats = alone & names.has(["ts_ms"])[:, 0]
+        bounds = pc.is_in(events.other("status"), value_set=_STATUS).to_numpy(zero_copy_only=False)
+        unknown = rest & ~(op.is_null().to_numpy(zero_copy_only=False) & (heartbeats | bounds))
     if not unknown.any():
         return
     word = op[int(np.flatnonzero(unknown)[0])].as_py()

@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
+from pkray.cdc.avro_schemas import AvroSchemas
 from pkray.cdc.canal import canal_json
 from pkray.cdc.debezium import DebeziumJson
+from pkray.cdc.debezium_avro import DebeziumAvro
 from pkray.cdc.envelopes import NewColumns
 from pkray.cdc.maxwell import maxwell_json
 from pkray.cdc.parsing import checked_texts
@@ -34,9 +36,10 @@ _SHOWN = 200
 
 
 class ChangeFormat(StrEnum):
-    """The formats of events that are records of text."""
+    """The formats of events that are records."""
 
     debezium_json = "debezium-json"
+    debezium_avro = "debezium-avro"
     canal_json = "canal-json"
     maxwell_json = "maxwell-json"
 
@@ -79,6 +82,7 @@ class Records:
         first: the number of the first one.
         offsets: where each begins in its source, in bytes; None where that says nothing.
         unit: what a number counts.
+        schema: Avro's, of records of a file; None: they bring theirs, or have none.
     """
 
     texts: pa.Array
@@ -86,6 +90,7 @@ class Records:
     first: int = 0
     offsets: Any = None
     unit: str = "record"
+    schema: str | None = None
 
     def slice(self, start: int, stop: int) -> Records:
         """Take some of them."""
@@ -95,6 +100,7 @@ class Records:
             self.first + start,
             None if self.offsets is None else self.offsets[start:stop],
             self.unit,
+            self.schema,
         )
 
 
@@ -119,7 +125,8 @@ class BadRecord:
 
     def error(self) -> ChangeRecordError:
         """Make the error that names it."""
-        shown = self.record[:_SHOWN].decode("utf-8", "replace")
+        start = self.record[:_SHOWN]
+        shown = start.hex(" ") if b"\0" in start else start.decode("utf-8", "replace")
         more = "…" if len(self.record) > _SHOWN else ""
         where = "" if self.offset is None else f" (at byte {self.offset})"
         return ChangeRecordError(
@@ -146,6 +153,7 @@ class Decoder:
         new_columns: as `NewColumnsPolicy`.
         unavailable: as `UnavailablePolicy`.
         on_bad: takes each bad record, in order; raising ends the decoding.
+        schemas: of Avro's messages.
     """
 
     format: ChangeFormat
@@ -154,13 +162,16 @@ class Decoder:
     new_columns: NewColumnsPolicy = "refuse"
     unavailable: UnavailablePolicy = "refuse"
     on_bad: Callable[[BadRecord], None] = stop
+    schemas: AvroSchemas = field(default_factory=AvroSchemas)
 
     def __post_init__(self) -> None:
         check_word("new_columns", self.new_columns, NewColumnsPolicy)
         check_word("unavailable", self.unavailable, UnavailablePolicy)
         self._reader = self._open()
 
-    def _open(self) -> _Reader:
+    def _open(self) -> _Reader | DebeziumAvro:
+        if self.format is ChangeFormat.debezium_avro:
+            return DebeziumAvro(self.target, self.schemas)
         return _READERS[self.format](self.target, self.handling)
 
     def decode(self, records: Records) -> Changes:
@@ -182,7 +193,7 @@ class Decoder:
         if not count:
             return []
         try:
-            return self._read(records.texts)
+            return self._read(records)
         except (InputError, pa.ArrowInvalid, UnsupportedError) as error:
             if count == 1:
                 self.on_bad(_bad(records, error))
@@ -191,16 +202,21 @@ class Decoder:
         halves = records.slice(0, middle), records.slice(middle, count)
         return [part for half in halves for part in self._decoded(half)]
 
-    def _read(self, texts: pa.Array) -> list[Changes]:
+    def _read(self, records: Records) -> list[Changes]:
         """Read records, all or none.
 
         Raises:
             InputError, pa.ArrowInvalid, UnsupportedError: one is not as it must be.
         """
-        checked = checked_texts(_without_tombstones(texts))
+        is_avro = self.format is ChangeFormat.debezium_avro
+        checked = (
+            records.texts.drop_null().cast(pa.large_binary())
+            if is_avro
+            else checked_texts(_without_tombstones(records.texts))
+        )
         while True:
             try:
-                return [self._checked(part) for part in self._reader.read(checked)]
+                return [self._checked(part) for part in self._parts(checked, records.schema)]
             except NewColumns as found:
                 if self.new_columns == "refuse":
                     names = ", ".join(repr(each.name) for each in found.columns)
@@ -211,6 +227,11 @@ class Decoder:
                     ) from None
                 self.target = self.target.extended(found.columns)
                 self._reader = self._open()
+
+    def _parts(self, records: pa.Array, schema: str | None) -> list[Changes]:
+        if isinstance(self._reader, DebeziumAvro):
+            return self._reader.read(records, schema)
+        return self._reader.read(records)
 
     def _checked(self, part: Changes) -> Changes:
         if self.unavailable == "refuse" and part.unavailable:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
+from pkray.cdc.avro_schemas import AvroSchemas, Given
 from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records, check_word
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import Target
@@ -24,6 +25,7 @@ def decode(
     decimal_handling_mode: str | None = None,
     time_precision_mode: str | None = None,
     binary_handling_mode: str | None = None,
+    avro_schema: Given | None = None,
     new_columns: NewColumnsPolicy = "refuse",
     unavailable: Literal["refuse", "null"] = "refuse",
     missing: Missing = "error",
@@ -32,7 +34,7 @@ def decode(
 
     Args:
         data: one record, or some: text or bytes; None is a tombstone.
-        format: ``debezium-json``, ``canal-json`` or ``maxwell-json``.
+        format: ``debezium-json``, ``debezium-avro``, ``canal-json`` or ``maxwell-json``.
         schema: the columns wanted, as `Table.schema` has them.
         metadata: columns that are members of the envelope, such as ``{"lsn": "source.lsn"}``.
         decimal_handling_mode: how decimals are written where events bring no schema: ``precise``,
@@ -41,6 +43,9 @@ def decode(
             ``adaptive_time_microseconds``, ``connect``, ``microseconds``, ``nanoseconds`` or
             ``isostring``.
         binary_handling_mode: ``base64`` (default), ``base64-url-safe`` or ``hex``.
+        avro_schema: of ``debezium-avro``, whose messages begin with a zero byte and the id of their
+            schema: JSON, or the path of a file that has it; or a mapping of ids to such. One schema
+            alone is that of one id, whichever it is.
         new_columns: ``add`` gives rows the columns that events have and the schema lacks.
         unavailable: ``null`` gives a null for a value that did not change and that the event does
             not bring, as a partial-update table keeps it; ``refuse`` makes such an event bad.
@@ -58,7 +63,10 @@ def decode(
         schema, metadata, may_lack=missing == "null" or new_columns == "add"
     )
     handling = Handling(decimal_handling_mode, time_precision_mode, binary_handling_mode)
-    decoder = Decoder(ChangeFormat.named(format), target, handling, new_columns, unavailable)
+    schemas = AvroSchemas.given(avro_schema)
+    decoder = Decoder(
+        ChangeFormat.named(format), target, handling, new_columns, unavailable, schemas=schemas
+    )
     return decoder.decode(Records(_texts(data), "data")).rows
 
 

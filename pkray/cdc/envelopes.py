@@ -28,6 +28,7 @@ class NewColumns(Exception):
     def found(cls, names: Iterable[str], events: Events, images: Sequence[str]) -> NewColumns:
         """Take the types from the values that events have: wide ones, as nothing says theirs."""
         found: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
+        assert events.index is not None
         for image in images:
             texts = events.index.values(image).drop_null()
             texts = pc.ascii_trim_whitespace(texts)

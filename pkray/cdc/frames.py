@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.cdc.avro_schemas import AvroSchemas, Given
 from pkray.cdc.decoder import BadRecord, ChangeFormat, Decoder, Records
 from pkray.cdc.kinds import WORDS
 from pkray.cdc.readings import Handling
@@ -36,6 +37,7 @@ def changes(
     decimal_handling_mode: str | None = None,
     time_precision_mode: str | None = None,
     binary_handling_mode: str | None = None,
+    avro_schema: Given | None = None,
     missing: Missing = "error",
     row_kinds: str | None = None,
     words: Mapping[str, str] | None = None,
@@ -48,11 +50,12 @@ def changes(
 
     Args:
         table: whose columns the rows get.
-        format: ``debezium-json``, ``canal-json``, ``maxwell-json``, or ``row-kinds`` for rows with
-            a column that says what became of them.
+        format: ``debezium-json``, ``debezium-avro``, ``canal-json``, ``maxwell-json``, or
+            ``row-kinds`` for rows with a column that says what became of them.
         value: the column of records, text or binary; a NULL is a tombstone.
         metadata, decimal_handling_mode, time_precision_mode, binary_handling_mode, missing: as
             `pkray.cdc.decode` takes them.
+        avro_schema: as `pkray.cdc.decode` takes it; files are read here, and not by executors.
         row_kinds, words: of ``row-kinds``, as `with_row_kinds` takes them.
 
     Returns:
@@ -78,7 +81,8 @@ def changes(
     target = Target.from_schema(table.schema, metadata, may_lack=missing == "null")
     handling = Handling(decimal_handling_mode, time_precision_mode, binary_handling_mode)
     is_partial = table.schema.core.merge_engine == "partial-update"
-    task = _Task(ChangeFormat.named(format), target, handling, value, is_partial, FRAMES)
+    schemas = AvroSchemas.given(avro_schema)
+    task = _Task(ChangeFormat.named(format), target, handling, value, is_partial, FRAMES, schemas)
     task.decoder(_refuse)  # what is not read is refused here
     place = [name for name in _PLACE if name in known]
     schema = spark_schema(no_rows(target).schema)
@@ -99,11 +103,17 @@ class _Task:
     value: str
     is_partial: bool
     errors: ErrorChannel
+    schemas: AvroSchemas
 
     def decoder(self, on_bad: Callable[[BadRecord], None]) -> Decoder:
         unavailable: Any = "null" if self.is_partial else "refuse"
         return Decoder(
-            self.format, self.target, self.handling, unavailable=unavailable, on_bad=on_bad
+            self.format,
+            self.target,
+            self.handling,
+            unavailable=unavailable,
+            on_bad=on_bad,
+            schemas=self.schemas,
         )
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -95,17 +95,18 @@ class Events:
     """Holds what was read of some events.
 
     Args:
-        texts: as `checked_texts` gives them.
+        texts: what was read: as `checked_texts` gives them, or structs.
         images: by name.
         sizes: how many images of each name each event lists: int64, one an event; by name.
         others: members of the envelope.
+        index: of the texts; None: a schema says which members there are.
     """
 
     texts: pa.Array
     images: Mapping[str, Image]
     sizes: Mapping[str, Ints]
     others: pa.Table
-    index: JsonIndex
+    index: JsonIndex | None
 
     def other(self, name: str) -> pa.Array:
         """Give a member of the envelope."""

@@ -247,18 +247,18 @@ def of_base64(texts: pa.Array) -> pa.Array:
     return from_base64(texts)
 
 
-def unscaled(texts: pa.Array, precision: int, scale: int) -> pa.Array:
-    """Read decimals whose unscaled values are big-endian bytes in base 64.
+def unscaled(values: pa.Array, precision: int, scale: int) -> pa.Array:
+    """Read decimals whose unscaled values are big-endian: bytes, or text in base 64.
 
     Raises:
         InputError: one has more digits than the precision.
     """
-    values = of_base64(texts)
+    values = of_base64(values) if pa.types.is_string(values.type) else values
     kind = pa.decimal128(38, scale)
     sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy()
     present = values.is_valid().to_numpy(zero_copy_only=False)
     if (sizes[present] == 0).any() or (sizes > 16).any():
-        raise InputError(f"a decimal is of 1 to 16 bytes: {_first(texts)!r} is not")
+        raise InputError(f"a decimal is of 1 to 16 bytes: {_first(values)!r} is not")
     values = pa.concat_arrays([pc.fill_null(values, b"")])
     _, offsets, data = values.buffers()
     ends = np.frombuffer(offsets, np.int32)[1 : len(values) + 1].astype(np.int64)
@@ -275,16 +275,16 @@ def unscaled(texts: pa.Array, precision: int, scale: int) -> pa.Array:
     return wide.cast(pa.decimal128(precision, scale))
 
 
-def precise(precision: int, scale: int) -> Reading:
-    """Read decimals as Kafka Connect's JSON has them: unscaled bytes in base 64."""
-    return Reading(pa.string(), lambda texts: unscaled(texts, precision, scale))
+def precise(precision: int, scale: int, stored: pa.DataType) -> Reading:
+    """Read decimals as Kafka Connect has them: unscaled bytes, in base 64 where they are text."""
+    return Reading(stored, lambda values: unscaled(values, precision, scale))
 
 
 def _decimals(kind: DataType, mode: str | None) -> list[Reading]:
     assert kind.precision is not None
     assert kind.scale is not None
     if mode == "precise":
-        return [precise(kind.precision, kind.scale)]
+        return [precise(kind.precision, kind.scale, pa.string())]
     numbers = Reading(kind.arrow)
     if mode == "double":
         return [numbers]

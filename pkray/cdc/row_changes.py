@@ -28,6 +28,7 @@ ROW_KIND = "_row_kind"
 _UNAVAILABLE_BYTES = "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="
 """The marker as connectors write it where a column is of bytes, in base 64."""
 _MARKERS = constants.texts([UNAVAILABLE, _UNAVAILABLE_BYTES])
+_RAW_MARKERS = constants.texts([UNAVAILABLE]).cast(pa.binary())
 
 
 @dataclass(frozen=True)
@@ -233,9 +234,10 @@ def _marked(values: pa.Array) -> pa.Array | None:
     if pa.types.is_list(kind) and pa.types.is_string(kind.value_type):
         values = pc.if_else(pc.equal(pc.list_value_length(values), 1), values, constants.null(kind))
         values = _only_elements(values)
-    elif not pa.types.is_string(kind):
+    elif not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
         return None
-    marked = pc.is_in(values, _MARKERS)
+    markers = _RAW_MARKERS if pa.types.is_binary(kind) else _MARKERS
+    marked = pc.is_in(values, markers)
     return marked if pc.any(marked).as_py() else None
 
 

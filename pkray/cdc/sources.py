@@ -1,8 +1,10 @@
-"""Files of text, whole lines at a time: memory does not depend on their size."""
+"""Files of events, and those of text: whole lines at a time, so that memory does not depend on
+their size."""
 
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,8 +29,8 @@ def codec_of(path: Path) -> str | None:
 
 
 @dataclass(frozen=True)
-class LineFile:
-    """A file with a record a line; ``-`` is the standard input.
+class EventFile(ABC):
+    """A file of events; ``-`` is the standard input.
 
     Raises:
         InputError: there is no such file.
@@ -55,6 +57,19 @@ class LineFile:
     def size(self) -> int | None:
         """Its bytes, for progress; None for a stream."""
         return None if self.is_stream else self.path.stat().st_size
+
+    @abstractmethod
+    def records(self) -> Iterator[tuple[Records, int]]:
+        """Yield some records at a time, and how many bytes of the file were read so far.
+
+        Raises:
+            InputError: the file is damaged.
+        """
+
+
+@dataclass(frozen=True)
+class LineFile(EventFile):
+    """A file with a record a line."""
 
     def records(self) -> Iterator[tuple[Records, int]]:
         """Yield some lines at a time, and how many bytes of the file were read so far.

@@ -11,6 +11,8 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.cdc.avro_files import AvroFile
+from pkray.cdc.avro_schemas import AvroSchemas, Given
 from pkray.cdc.bad_records import BadRecords
 from pkray.cdc.decoder import (
     ChangeFormat,
@@ -22,7 +24,7 @@ from pkray.cdc.decoder import (
 )
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND, Changes, Target
-from pkray.cdc.sources import LineFile
+from pkray.cdc.sources import EventFile, LineFile
 from pkray.cdc.stored_values import with_stored_values
 from pkray.errors import InputError
 from pkray.format.snapshot import Snapshot
@@ -69,10 +71,11 @@ class Upsert:
     commit_user: str | None = None
     commit_identifier: int | None = None
     errors: Table | None = None
+    schemas: AvroSchemas = field(default_factory=AvroSchemas)
 
     def run(
         self,
-        files: Sequence[LineFile],
+        files: Sequence[EventFile],
         advance: Advance = lambda done: None,
         commit: Callable[[TableWriter, int | None], Snapshot | None] = TableWriter.commit,
     ) -> Upserted:
@@ -93,6 +96,7 @@ class Upsert:
                     self.new_columns,
                     self._unavailable,
                     stop if self.errors is None else bad.add,
+                    self.schemas,
                 )
                 rows = 0
                 for changes in self._changes(decoder, files, advance):
@@ -119,7 +123,7 @@ class Upsert:
         return "mark" if engine == "deduplicate" else "refuse"
 
     def _changes(
-        self, decoder: Decoder, files: Sequence[LineFile], advance: Advance
+        self, decoder: Decoder, files: Sequence[EventFile], advance: Advance
     ) -> Iterator[pa.Table]:
         for file in files:
             for records, done in file.records():
@@ -138,7 +142,7 @@ class Upsert:
                 **error.values,
             ) from None
 
-    def _grow(self, target: Target, files: Sequence[LineFile]) -> None:
+    def _grow(self, target: Target, files: Sequence[EventFile]) -> None:
         """Give the table the columns that were found; the files are then read again."""
         known = self.table.schema.names
         added = {name: kind for name, kind in target.columns.items() if name not in known}
@@ -161,17 +165,19 @@ def upsert(
     decimal_handling_mode: str | None = None,
     time_precision_mode: str | None = None,
     binary_handling_mode: str | None = None,
+    avro_schema: Given | None = None,
     new_columns: NewColumnsPolicy = "refuse",
     missing: Missing = "error",
     errors: Table | None = None,
     commit_user: str | None = None,
     commit_identifier: int | None = None,
 ) -> Upserted:
-    """Write files of events, a record a line, to a table in one commit.
+    """Write files of events to a table in one commit.
 
     Args:
-        files: paths, read one after the other; ``-`` is the standard input.
-        format: as `pkray.cdc.decode` takes it, as the words of ``…_mode`` are.
+        files: paths, read one after the other; ``-`` is the standard input. A file has a record a
+            line; in Avro it is an object container, which brings its schema, or one message.
+        format: as `pkray.cdc.decode` takes it, as the words of ``…_mode`` and ``avro_schema`` are.
         metadata: columns of the table that are members of the envelope, such as
             ``{"lsn": "source.lsn"}``; one of them may be the table's ``sequence.field``.
         new_columns: ``add`` gives the table the columns that events have and it lacks; ``refuse``
@@ -198,5 +204,15 @@ def upsert(
         commit_user,
         commit_identifier,
         errors,
+        AvroSchemas.given(avro_schema),
     )
-    return load.run([LineFile(Path(path)) for path in paths])
+    return load.run([event_file(Path(path), load.format) for path in paths])
+
+
+def event_file(path: Path, format: ChangeFormat) -> EventFile:
+    """Name a file of a format.
+
+    Raises:
+        InputError: there is no such file.
+    """
+    return AvroFile(path) if format is ChangeFormat.debezium_avro else LineFile(path)

@@ -37,6 +37,7 @@ class FileFormat(StrEnum):
     csv = "csv"
     jsonl = "jsonl"
     debezium_json = "debezium-json"
+    debezium_avro = "debezium-avro"
     canal_json = "canal-json"
     maxwell_json = "maxwell-json"
 

@@ -80,11 +80,12 @@ def test_the_quickstart_runs(monkeypatch, capsys):
 
 def test_change_events_come_to_the_source_s_rows(monkeypatch, capsys):
     run(monkeypatch, "change_events.py")
-    counted, rows, errors, found = capsys.readouterr().out.splitlines()
+    counted, rows, errors, found, left = capsys.readouterr().out.splitlines()
     assert counted == "4 changes, 1 bad record"
     assert rows == "[{'id': 1, 'name': 'Ada L.', 'bio': 'a very long text', 'lsn': 12}]"
     assert "'record': 4" in errors
     assert "Ada Lovelace" in found
+    assert left == "0 rows are left"
 
 
 def test_the_dashboard_is_proved_when_all_flights_are_in(tmp_path, monkeypatch, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
@@ -10,13 +11,14 @@ import pyarrow as pa
 import typer
 
 from pkray.api.catalog import Catalog
+from pkray.cdc.avro_schemas import AvroSchemas
 from pkray.cdc.bad_records import open_errors
 from pkray.cdc.decoder import ChangeFormat
 from pkray.cdc.kinds import with_row_kinds
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
-from pkray.cdc.sources import LineFile
-from pkray.cdc.upserts import Upsert
+from pkray.cdc.sources import EventFile
+from pkray.cdc.upserts import Upsert, event_file
 from pkray.cli import arguments, output
 from pkray.cli.arguments import Columns, Json, SnapshotId, TableName, TagName, Timestamp
 from pkray.cli.row_files import FileFormat, RowFile
@@ -35,6 +37,7 @@ CommitUser = Annotated[
 CommitIdentifier = Annotated[
     int | None, typer.Option(help="Names this commit; a number that grows.", min=0)
 ]
+_ID_OF_SCHEMA = re.compile("([0-9]+)=(.+)")
 Keys = Annotated[
     list[str], typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it.")
 ]
@@ -94,6 +97,13 @@ def upsert(
             help="Changes: how the connector writes bytes.",
         ),
     ] = None,
+    avro_schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[ID=]FILE",
+            help="Messages in Avro: the schema of an id, or of all of them; repeat it.",
+        ),
+    ] = None,
     errors: Annotated[
         str | None,
         typer.Option(
@@ -111,9 +121,10 @@ def upsert(
     if file_format is not None and file_format.is_of_changes:
         if row_kinds is not None:
             raise typer.BadParameter("--row-kinds is for files of rows: changes say their kinds")
+        change_format = ChangeFormat(file_format.value)
         upsert = Upsert(
             target,
-            ChangeFormat(file_format.value),
+            change_format,
             _metadata(metadata),
             Handling(decimals, times, binaries),
             "add" if merge_schema else "refuse",
@@ -121,12 +132,14 @@ def upsert(
             commit_user,
             commit_identifier,
             None if errors is None else open_errors(catalog, errors),
+            _avro_schemas(avro_schema),
         )
-        _upsert_changes(upsert, [LineFile(path) for path in file], as_json)
+        _upsert_changes(upsert, [event_file(path, change_format) for path in file], as_json)
         return
-    if metadata or decimals or times or binaries or errors:
+    if metadata or decimals or times or binaries or avro_schema or errors:
         raise typer.BadParameter(
-            "--metadata, --errors and --…-mode are for changes: say --format debezium-json"
+            "--metadata, --errors, --avro-schema and --…-mode are for changes: say --format "
+            "debezium-json"
         )
     sources = [RowFile.open(path, file_format, target.schema, row_kinds) for path in file]
     with target.open_writer(
@@ -241,7 +254,7 @@ def lookup(
     output.table(found, as_json)
 
 
-def _upsert_changes(upsert: Upsert, files: list[LineFile], as_json: bool) -> None:
+def _upsert_changes(upsert: Upsert, files: list[EventFile], as_json: bool) -> None:
     def commit(writer: TableWriter, identifier: int | None) -> Snapshot | None:
         with output.waiting("committing", upsert.table.write_stall_reason):
             return writer.commit(identifier)
@@ -258,6 +271,19 @@ def _metadata(said: list[str] | None) -> dict[str, str]:
         if not (column and member):
             raise typer.BadParameter("--metadata is COLUMN=MEMBER, such as lsn=source.lsn")
     return {column: member for column, _, member in pairs}
+
+
+def _avro_schemas(said: list[str] | None) -> AvroSchemas:
+    if not said:
+        return AvroSchemas()
+    if len(said) == 1 and not _ID_OF_SCHEMA.match(said[0]):
+        return AvroSchemas.given(said[0])
+    found = {}
+    for each in said:
+        if not (match := _ID_OF_SCHEMA.match(each)):
+            raise typer.BadParameter("--avro-schema of several is ID=FILE, such as 7=a.avsc")
+        found[int(match[1])] = match[2]
+    return AvroSchemas.given(found)
 
 
 def _rows(

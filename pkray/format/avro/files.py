@@ -53,21 +53,13 @@ def read_records(data: bytes, expected: Expected | None = None) -> Iterator[Reco
             whatever fastavro raises.
     """
     stream = BytesIO(data)
-    if stream.read(len(_MAGIC)) != _MAGIC:
-        raise AvroError("it does not begin as an Avro file")
+    container = Container(stream)
     if is_damaged(data, _CHECKSUM):
         raise AvroError("its checksum is wrong")
-    header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
-    schema = _parsed(header["avro.schema"])
-    is_alike = expected is None or expected.is_alike(header["avro.schema"])
-    codec = header.get("avro.codec", b"null").decode()
-    sync = _exactly(stream, _SYNC_BYTES)
-    while stream.tell() < len(data):
-        count: Any = fastavro.schemaless_reader(stream, _LONG, None)
-        size: Any = fastavro.schemaless_reader(stream, _LONG, None)
-        block = BytesIO(_decompress(_exactly(stream, size), codec))
-        if _exactly(stream, _SYNC_BYTES) != sync:
-            raise AvroError(f"the block before byte {stream.tell()} does not end in its marker")
+    schema = _parsed(container.schema)
+    is_alike = expected is None or expected.is_alike(container.schema)
+    for count, raw in container.blocks(len(data)):
+        block = BytesIO(raw)
         for _ in range(count):
             record: Any = fastavro.schemaless_reader(block, schema, None)
             if expected is not None and not is_alike and not expected.holds(record):
@@ -75,6 +67,49 @@ def read_records(data: bytes, expected: Expected | None = None) -> Iterator[Reco
             yield record
         if block.read(1):
             raise AvroError(f"the block before byte {stream.tell()} holds more than its records")
+
+
+class Container:
+    """An Avro file that is read block by block.
+
+    Args:
+        stream: stands at the file's beginning; it is read forwards alone.
+
+    Raises:
+        AvroError: the bytes are no Avro file, or end early.
+
+    Attributes:
+        schema: JSON, of the records.
+    """
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        if stream.read(len(_MAGIC)) != _MAGIC:
+            raise AvroError("it does not begin as an Avro file")
+        header: Any = fastavro.schemaless_reader(stream, _HEADER, None)
+        self.schema: bytes = header["avro.schema"]
+        self._codec = header.get("avro.codec", b"null").decode()
+        self._sync = _exactly(stream, _SYNC_BYTES)
+
+    def blocks(self, longest: int) -> Iterator[tuple[int, bytes]]:
+        """Yield how many records each block has, and their bytes.
+
+        Args:
+            longest: bytes of a block; one that says it has more is damaged.
+
+        Raises:
+            AvroError: the file ends early, or a block is damaged.
+        """
+        number = 0
+        while (count := _long(self._stream)) is not None:
+            size = _long(self._stream)
+            if size is None or not 0 <= size <= longest or count < 0:
+                raise AvroError(f"block {number} says that it has {count} records, {size} bytes")
+            raw = _decompress(_exactly(self._stream, size), self._codec)
+            if _exactly(self._stream, _SYNC_BYTES) != self._sync:
+                raise AvroError(f"block {number} does not end in the file's marker")
+            yield count, raw
+            number += 1
 
 
 def write_records(schema: Schema, records: Iterable[Record], compression: str = "zstd") -> bytes:
@@ -122,7 +157,22 @@ def _compress(block: bytes, codec: str) -> bytes:
     return pa.compress(block, codec="zstd", asbytes=True)
 
 
-def _exactly(stream: BytesIO, size: int) -> bytes:
+def _long(stream: Any) -> int | None:
+    """Read a number; None where the stream has ended."""
+    found = shift = 0
+    while byte := stream.read(1):
+        found |= (byte[0] & 0x7F) << shift
+        shift += 7
+        if byte[0] < 0x80:
+            return (found >> 1) ^ -(found & 1)
+        if shift > 63:
+            raise AvroError("a number is longer than 64 bits")
+    if shift:
+        raise AvroError("it ends early, in a number")
+    return None
+
+
+def _exactly(stream: Any, size: int) -> bytes:
     found = stream.read(size) if size >= 0 else b""
     if len(found) != size:
         raise AvroError(f"it ends early: {size} bytes due, {len(found)} there")
@@ -158,7 +208,7 @@ def _unsnap(block: bytes) -> bytes:
 
 @functools.lru_cache(maxsize=64)
 def _parsed(schema: bytes) -> Schema:
-    return fastavro.parse_schema(_without_logical_types(json.loads(schema)))
+    return fastavro.parse_schema(without_logical_types(json.loads(schema)))
 
 
 class Expected:
@@ -174,8 +224,8 @@ class Expected:
 
     def _is_alike(self, schema: bytes) -> bool:
         """Whether all records of another schema are ones of this."""
-        found = _without_logical_types(json.loads(schema))
-        return _fits(found, _without_logical_types(self._schema))
+        found = without_logical_types(json.loads(schema))
+        return _fits(found, without_logical_types(self._schema))
 
     def holds(self, record: Record) -> bool:
         """Whether a record has these types."""
@@ -214,11 +264,12 @@ def _kind(schema: Schema) -> str | None:
     return schema if isinstance(schema, str) else None
 
 
-def _without_logical_types(schema: Schema) -> Schema:
+def without_logical_types(schema: Schema) -> Schema:
+    """Take out what makes other values of those that are stored, such as dates of numbers."""
     if isinstance(schema, dict):
-        return {k: _without_logical_types(v) for k, v in schema.items() if k != "logicalType"}
+        return {k: without_logical_types(v) for k, v in schema.items() if k != "logicalType"}
     if isinstance(schema, list):
-        return [_without_logical_types(each) for each in schema]
+        return [without_logical_types(each) for each in schema]
     return schema
 
 

@@ -1,12 +1,13 @@
 """Random histories of a table in a database, and what its connectors write of them.
 
-Written from the connectors' documentation, with the standard library alone: nothing of
-`pkray.cdc` is used.
+Written from the connectors' documentation, with the standard library, and fastavro for Avro:
+nothing of `pkray.cdc` is used.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import json
 import math
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
 from typing import Any
 
+import fastavro
 from hypothesis import strategies as st
 
 Row = dict[str, Any]
@@ -344,6 +346,116 @@ def debezium_streams(
         return json.dumps(event, separators=space, ensure_ascii=ascii_only)
 
     return delivered(draw, [text(event) for event in events])
+
+
+def debezium_avro_schema(name: str = "s.public.t") -> dict[str, Any]:
+    """As Confluent's Avro converter writes it."""
+    plain = {"int64": "long", "int32": "int", "int8": "int", "int16": "int"}
+
+    def avro(connect: Row, field: str = "") -> Any:
+        kind = connect["type"]
+        if kind == "array":
+            return {"type": "array", "items": ["null", avro(connect["items"])]}
+        if kind == "struct":
+            inner = [
+                {"name": each["field"], "type": ["null", avro(each)], "default": None}
+                for each in connect["fields"]
+            ]
+            return {"type": "record", "name": f"{field}_record", "fields": inner}
+        found: Row = {"type": plain.get(kind, kind)}
+        if kind in ("int8", "int16"):
+            found["connect.type"] = kind
+        if "name" in connect:
+            found |= {"connect.name": connect["name"], "connect.version": 1}
+        if "parameters" in connect:
+            found["connect.parameters"] = connect["parameters"]
+            found |= {"logicalType": "decimal", "scale": int(connect["parameters"]["scale"])}
+            found["precision"] = int(connect["parameters"]["connect.decimal.precision"])
+        if connect.get("name", "").endswith("time.Date"):
+            found["logicalType"] = "date"
+        return found
+
+    columns = [
+        {"name": each["field"], "type": ["null", avro(each, each["field"])], "default": None}
+        if each["optional"]
+        else {"name": each["field"], "type": avro(each, each["field"])}
+        for each in debezium_schema()["fields"][0]["fields"]
+    ]
+    value = {"type": "record", "name": "Value", "fields": columns, "connect.name": f"{name}.Value"}
+    source = {
+        "type": "record",
+        "name": "Source",
+        "fields": [{"name": "lsn", "type": ["null", "long"], "default": None}],
+    }
+    return {
+        "type": "record",
+        "name": "Envelope",
+        "namespace": name,
+        "fields": [
+            {"name": "before", "type": ["null", value], "default": None},
+            {"name": "after", "type": ["null", "Value"], "default": None},
+            {"name": "source", "type": source},
+            {"name": "op", "type": "string"},
+            {"name": "ts_ms", "type": ["null", "long"], "default": None},
+        ],
+        "connect.name": f"{name}.Envelope",
+    }
+
+
+def _avro_value(name: str, value: Any) -> Any:
+    """Values as fastavro takes them: it makes bytes of decimals, and days of dates."""
+    if value is None or name in ("real", "wide", "raw", "price", "exact", "day"):
+        return value
+    return debezium_value(name, value, "precise")
+
+
+def avro_message(schema: Any, event: Row, header: bytes) -> bytes:
+    out = io.BytesIO()
+    out.write(header)
+    fastavro.schemaless_writer(out, schema, event)
+    return out.getvalue()
+
+
+HEARTBEAT = {
+    "type": "record",
+    "name": "io.debezium.connector.common.Heartbeat",
+    "fields": [{"name": "ts_ms", "type": "long"}],
+}
+
+
+@st.composite
+def debezium_avro_events(draw: st.DrawFn, history: History, *, full: bool) -> list[Row | None]:
+    """Events of a topic whose values are in Avro, and tombstones: each once.
+
+    Args:
+        full: as of `debezium_streams`.
+    """
+
+    def image(row: Row | None, whole: bool = True) -> Row | None:
+        if row is None:
+            return None
+        if whole:
+            return {name: _avro_value(name, row[name]) for name in TYPES}
+        return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in TYPES}
+
+    events: list[Row | None] = []
+    for change in history.changes:
+        before, after = image(change.before, full), image(change.after)
+        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
+        if moved or change.op == "d":
+            events += [debezium_event("d", before, None, change), None]
+            if moved:
+                events.append(debezium_event("c", None, after, change))
+            continue
+        if change.op == "u" and change.before is not None and after is not None:
+            for name, marker in (("name", MARKER), ("raw", MARKER.encode())):
+                if change.before[name] == change.after[name] is not None and draw(st.booleans()):
+                    after[name] = marker
+        shown = before if full else None
+        events.append(debezium_event(change.op, shown, after, change))
+        if draw(st.integers(0, 7)) == 0:
+            events.append({"ts_ms": 1_700_000_000_000})
+    return events
 
 
 @st.composite

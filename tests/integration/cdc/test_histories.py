@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,11 +18,15 @@ import pkray.cdc
 from pkray.schema.types import DataType
 from tests.effort import examples
 from tests.integration.cdc.histories import (
+    HEARTBEAT,
     KEYS,
     MYSQL,
     TYPES,
     Row,
+    avro_message,
     canal_streams,
+    debezium_avro_events,
+    debezium_avro_schema,
     debezium_streams,
     histories,
     maxwell_streams,
@@ -73,6 +79,38 @@ def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         table = create(catalog)
         pkray.cdc.upsert(table, written(folder, records), format="debezium-json", **modes)
+        assert content(table).equals(source(history.content))
+
+
+@settings(max_examples=examples(60))
+@given(data=st.data())
+def test_debezium_s_events_in_avro_become_the_source_s_content(data: st.DataObject):
+    history = data.draw(histories())
+    events = data.draw(debezium_avro_events(history, full=data.draw(st.booleans())))
+    cut = data.draw(st.integers(0, len(events)))
+    schema, beat = map(fastavro.parse_schema, (debezium_avro_schema(), HEARTBEAT))
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        table = create(catalog)
+        changes = [each for each in events[:cut] if each is not None and "op" in each]
+        file = Path(folder, "events.avro")
+        with file.open("wb") as out:  # a file has one schema, and no tombstones
+            codec = data.draw(st.sampled_from(["null", "deflate"]))
+            fastavro.writer(out, schema, changes, codec, sync_interval=300)
+        pkray.cdc.upsert(table, file, format="debezium-avro")
+        messages = [
+            each
+            and (
+                avro_message(schema, each, b"\0\0\0\0\7")
+                if "op" in each
+                else avro_message(beat, each, b"\0\0\0\0\b")
+            )
+            for each in events[cut:]
+        ]
+        files = [Path(folder, f"{n}.bin") for n, each in enumerate(messages) if each is not None]
+        for path, message in zip(files, filter(None, messages), strict=True):
+            path.write_bytes(message)
+        ids = {7: json.dumps(debezium_avro_schema()), 8: json.dumps(HEARTBEAT)}
+        pkray.cdc.upsert(table, files, format="debezium-avro", avro_schema=ids)
         assert content(table).equals(source(history.content))
 
 
