@@ -80,18 +80,22 @@ class Writer(threading.Thread):
         return changed
 
     def _commit(self, changed: Mapping[int, int]) -> None:
-        """Commit once, however often it takes to know that."""
         rows = [{"k": account, "balance": balance} for account, balance in changed.items()]
-        deadline = time.monotonic() + MOST_SECONDS
-        while True:
-            try:
-                with self._table.open_writer(f"bank-{self._number}") as writer:
-                    writer.upsert(rows)
-                    writer.commit(self.commits)
-                return
-            except PkrayError:
-                if time.monotonic() > deadline:
-                    raise
+        commit_once(self._table, f"bank-{self._number}", rows, self.commits)
+
+
+def commit_once(table: Any, user: str, rows: list[dict[str, int]], number: int) -> None:
+    """Commit under a number, however often it takes to know that."""
+    deadline = time.monotonic() + MOST_SECONDS
+    while True:
+        try:
+            with table.open_writer(user) as writer:
+                writer.upsert(rows)
+                writer.commit(number)
+            return
+        except PkrayError:
+            if time.monotonic() > deadline:
+                raise
 
 
 class Bank:
@@ -107,10 +111,9 @@ class Bank:
         columns = [("k", "INT"), ("balance", "BIGINT")]
         self.catalog = catalog
         self.accounts = catalog.create_table("default.accounts", columns, ["k"], options=options)
-        with self.accounts.open_writer("bank") as writer:
-            rows = [{"k": k, "balance": AMOUNT} for k in range(WRITERS * ACCOUNTS)]
-            writer.upsert(rows)
-            first = writer.commit()
+        rows = [{"k": k, "balance": AMOUNT} for k in range(WRITERS * ACCOUNTS)]
+        commit_once(self.accounts, "bank", rows, 0)
+        first = self.accounts.latest_snapshot()
         assert first is not None
         self.query = catalog.sql(QUERY).materialize("default.total", options={"bucket": "1"})
         self.query.wait({"default.accounts": first.id}, timeout=MOST_SECONDS)
