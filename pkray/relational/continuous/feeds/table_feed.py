@@ -133,7 +133,8 @@ class TableFeed(Feed):
         newest = self._told.last_change(position, self._told_of(self._table.at().snapshot))
         if newest <= position:
             return 0, 0.0
-        snapshot = self._table.at(snapshot_id=position + 1).snapshot
+        # Before anything was read, older snapshots may have expired: the newest is what will be.
+        snapshot = self._table.at(snapshot_id=position + 1 if position else newest).snapshot
         since = (now_millis() - snapshot.time_millis) / 1000 if snapshot else 0.0
         return newest - position, max(since, 0.0)
 

@@ -309,6 +309,7 @@ class Query:
 
         Raises:
             QueryExistsError: there is a savepoint of this name.
+            QueryNotFoundError: no epoch has ended yet.
             ServiceUnavailableError: the epoch takes longer than `timeout` seconds.
             SnapshotNotFoundError: a result has no snapshot yet.
         """

@@ -71,3 +71,11 @@ def test_compactions_alone_are_no_lag(catalog):
     assert feed.lag(position) == (0, 0.0)
     table.upsert([{"k": 1, "v": 9}])
     assert feed.lag(position)[0] > 0
+
+
+def test_the_lag_of_what_was_never_read_asks_for_no_expired_snapshot(catalog):
+    table, feed, newest = read_table(catalog, "none")
+    for number in range(3):
+        table.upsert([{"k": 1, "v": number}])
+    table.expire_snapshots(retain_min=1, retain_max=1)
+    assert feed.lag(0)[0] == newest + 3
