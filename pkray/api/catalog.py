@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pkray import relational
 from pkray.api.service import Service
 from pkray.api.table import SystemTable, Table
 from pkray.arguments import facade
 from pkray.arguments.facade import Name, Warehouse, checked, checked_class
-from pkray.errors import OptionError, PkrayError
+from pkray.errors import OptionError, PkrayError, TableNotFoundError
 from pkray.relational import catalog
 from pkray.relational.lasting import close_lasting
 from pkray.service.runtime import Runtime
@@ -20,6 +20,7 @@ from pkray.service.runtimes import open_runtime
 from pkray.service.settings import Settings
 from pkray.system import check_system_name
 from pkray.table import table
+from pkray.table.table_name import TableName
 
 
 @checked
@@ -205,7 +206,13 @@ class Catalog(catalog.Catalog):
 
     def _open_system(self, table: table.Table, system: str) -> SystemTable:
         if system.startswith("state_") or system in ("errors", "late"):
-            return SystemTable(relational.state_rows(self, table, system), system)
+            try:
+                return SystemTable(relational.state_rows(self, table, system), system)
+            except TableNotFoundError:
+                beside = TableName.parse(table.name).errors
+                if system != "errors" or not self.table_exists(beside):
+                    raise
+                return cast(SystemTable, self.load_table(beside))
         check_system_name(table.name, system)
         return SystemTable(table, system)
 

@@ -18,7 +18,8 @@ with a column that says what became of them.
 `decode` gives Arrow for a writer, `changes` decodes Spark's DataFrames in their tasks (``frames``),
 `upsert` takes files in one commit. There a value that did not
 change, and that the database did not log, is looked up in the table (``stored_values``), or kept by
-a partial-update table. ``bad_records`` writes what cannot be read to a table of its own.
+a partial-update table. ``bad_records`` writes what cannot be read to a table of its own:
+``db.t$errors`` names the one beside ``db.t``, which stays when that is dropped.
 
 What it does not do:
 

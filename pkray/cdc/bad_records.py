@@ -12,6 +12,7 @@ from pkray.cdc.decoder import BadRecord
 from pkray.errors import InputError
 from pkray.service.client.writer import TableWriter
 from pkray.table.table import Table
+from pkray.table.table_name import TableName
 
 ERRORS = pa.schema(
     [
@@ -30,9 +31,15 @@ _KEY = ["source", "record"]
 def open_errors(catalog: Catalog, name: str) -> Table:
     """Load the table that takes bad records; create it where there is none.
 
+    Args:
+        name: ``db.t$errors`` is the table beside ``db.t``, ``db.t_errors``, which SQL and
+            ``load_table`` know by both names.
+
     Raises:
         InputError: there is another table of this name.
     """
+    named = TableName.parse(name)
+    name = named.errors if named.system == "errors" else name
     table = catalog.create_table(name, ERRORS, primary_keys=_KEY, if_not_exists=True)
     if table.arrow_schema.names != ERRORS.names:
         raise InputError(

@@ -63,6 +63,11 @@ class TableName:
         """The name less the system table."""
         return self.itself if self.branch is None else f"{self.itself}${_BRANCH}{self.branch}"
 
+    @property
+    def errors(self) -> str:
+        """Name the table that keeps what could not be loaded into this one: ``db.t$errors``."""
+        return f"{self.itself}_errors"
+
     def __str__(self) -> str:
         return self.rows if self.system is None else f"{self.rows}${self.system}"
 

@@ -108,7 +108,8 @@ def upsert(
         str | None,
         typer.Option(
             metavar="TABLE",
-            help="Changes: a table that takes bad records, made if need be; default: stop.",
+            help="Changes: a table that takes bad records, made if need be; '$errors': the one "
+            "beside this table. Default: stop.",
         ),
     ] = None,
     commit_user: CommitUser = None,
@@ -131,7 +132,7 @@ def upsert(
             missing,  # type: ignore[arg-type] # checked there
             commit_user,
             commit_identifier,
-            None if errors is None else open_errors(catalog, errors),
+            None if errors is None else _open_errors(catalog, table, errors),
             _avro_schemas(avro_schema),
         )
         _upsert_changes(upsert, [event_file(path, change_format) for path in file], as_json)
@@ -271,6 +272,10 @@ def _metadata(said: list[str] | None) -> dict[str, str]:
         if not (column and member):
             raise typer.BadParameter("--metadata is COLUMN=MEMBER, such as lsn=source.lsn")
     return {column: member for column, _, member in pairs}
+
+
+def _open_errors(catalog: Catalog, table: str, said: str) -> Table:
+    return open_errors(catalog, f"{table}{said}" if said.startswith("$") else said)
 
 
 def _avro_schemas(said: list[str] | None) -> AvroSchemas:

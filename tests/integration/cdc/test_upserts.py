@@ -17,7 +17,7 @@ from pkray.cdc.decoder import ChangeFormat, Decoder
 from pkray.cdc.row_changes import Target
 from pkray.cdc.sources import LineFile
 from pkray.cli import main
-from pkray.errors import ChangeRecordError, InputError
+from pkray.errors import ChangeRecordError, InputError, TableNotFoundError
 from tests.integration.bounded_memory import peak_of
 
 MB = 1 << 20
@@ -179,6 +179,20 @@ def test_the_command_line_takes_bad_records(capsys, people, tmp_path):
     words = ("--format", "debezium-json", "--errors", "db.bad", "--json", "-w", warehouse)
     said = json.loads(run(capsys, "upsert", "db.people", file, *words))
     assert (said["rows"], said["bad"]) == (1, 1)
+
+
+def test_the_errors_of_a_table_are_a_table_of_its_name(capsys, catalog, people, tmp_path):
+    with pytest.raises(TableNotFoundError):
+        catalog.load_table("db.people$errors")
+    file = written(tmp_path / "e.json", "{", event("c", None, {"id": 1, "name": "Ada"}))
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    words = ("--format", "debezium-json", "--errors", "$errors", "-w", warehouse)
+    run(capsys, "upsert", "db.people", file, *words)
+    kept = catalog.load_table("db.people$errors")
+    assert kept.to_arrow(columns=["record"]).to_pylist() == [{"record": 1}]
+    counted = catalog.sql("SELECT count(*) AS n FROM `db`.`people$errors` WHERE reason <> ''")
+    assert counted.to_arrow().to_pylist() == [{"n": 1}]
+    assert pkray.cdc.open_errors(catalog, "db.people$errors").name == "db.people_errors"
 
 
 def test_the_command_line_takes_words_of_kinds(capsys, people, tmp_path):
