@@ -34,6 +34,7 @@ The packages, from the top down; each imports those below it and never one above
     format   storage       bytes as Paimon means them; where they lie
     rows   schema          rows as users bring them; columns, types, their changes
     options   arguments    what users may set; how it is checked
+    metrics                what is counted and measured, and how it is shown
 """
 
 from __future__ import annotations

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 from pkray import relational
+from pkray.api.metrics import Measured, Metrics
 from pkray.api.service import Service
 from pkray.api.table import SystemTable, Table
 from pkray.arguments import facade
@@ -183,6 +185,18 @@ class Catalog(catalog.Catalog):
             UnsupportedError: this process serves them itself: the runtime is not ``ray``.
         """
         return Service(self)
+
+    def metrics(self) -> Metrics:
+        """Measure the warehouse's tables, its queries and the processes that serve them, under the
+        names that Prometheus shows: see `pkray.metrics.names`.
+
+        On Ray the processes of the service are asked; otherwise this process counts for itself.
+        """
+        return self._measured.metrics()
+
+    @cached_property
+    def _measured(self) -> Measured:
+        return Measured(self)
 
     def backups(self, store: Warehouse, **storage_options: Any) -> Any:
         """Open a store of backups of this warehouse.

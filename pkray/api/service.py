@@ -12,6 +12,7 @@ from pkray import relational
 from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number, whole_number
 from pkray.errors import OptionError, PkrayError, ServiceStartError, UnsupportedError
+from pkray.metrics.collection import Collected
 from pkray.relational.catalog import Catalog
 from pkray.service.administration import Administered, Placed
 from pkray.shown import html_table
@@ -243,6 +244,13 @@ class Service:
         texts = self._runs.logs(names, lines)
         options = self._catalog.storage_options
         return {name: redact(text, options) for name, text in texts.items()}
+
+    def _collected(self) -> dict[str, Collected]:
+        """Collect what the processes count, by process."""
+        queries = relational.list_queries(self._catalog)
+        hosts = [_host_of(each) for each in queries]
+        tables = self._catalog.list_tables()
+        return self._runs.metrics(tables, [each.name for each in queries], hosts)
 
     def _locations(self) -> list[TableLocation]:
         found = []

@@ -103,6 +103,11 @@ ENTRIES = (
     Entry(
         "consumers", "maintenance", "Readers of the changes that keep their place.", "consumers_app"
     ),
+    Entry(
+        "metrics",
+        "metrics",
+        "Print the metrics as Prometheus reads them; with --json a line each series.",
+    ),
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),

@@ -30,6 +30,11 @@ def on_service(command: Callable[..., None]) -> Callable[..., None]:
     return _command(command, with_ray=True)
 
 
+def on_named_service(command: Callable[..., None]) -> Callable[..., None]:
+    """Make a command as `on_service` does, whose first argument may be the warehouse."""
+    return _command(command, with_ray=True, leading=True)
+
+
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command as `on_service` does, on the Ray cluster that runs where --ray names none."""
     return _command(command, with_ray=True, cluster="auto")

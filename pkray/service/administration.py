@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from pkray.metrics.collection import Collected
 from pkray.storage.location import TableLocation
 
 
@@ -58,6 +59,17 @@ class Administration(Protocol):
 
         Returns:
             texts by the name of the process; an empty one where it does not answer.
+        """
+        ...
+
+    def metrics(
+        self, tables: Collection[str], queries: Collection[str], hosts: Sequence[str]
+    ) -> dict[str, Collected]:
+        """Collect what the processes count, by process; those that do not answer are left out.
+
+        Args:
+            tables, queries: names of those that there are; series of others end.
+            hosts: names of the actors that queries have of their own.
         """
         ...
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
 
-from pkray.errors import OptionError
+from pkray.errors import MissingFileError, OptionError
+from pkray.metrics.names import STORE_REQUEST_SECONDS, STORE_REQUESTS_TOTAL
+from pkray.metrics.registry import REGISTRY
 from pkray.storage.object_store import PARALLEL_REQUESTS
 from pkray.storage.remote_errors import explain, is_transient, plain_cause
 
@@ -178,6 +180,19 @@ class Requests:
         Raises:
             StorageError: it failed for good, or for too long.
         """
+        outcome = "failed"
+        try:
+            with REGISTRY.timed(STORE_REQUEST_SECONDS, doing):
+                answer = self._send(doing, location, call, attempts)
+            outcome = "ok"
+            return answer
+        except MissingFileError:
+            outcome = "absent"
+            raise
+        finally:
+            REGISTRY.count(STORE_REQUESTS_TOTAL, 1, doing, outcome)
+
+    def _send(self, doing: str, location: str, call: Callable[[], T], attempts: int) -> T:
         failure: Exception
         started = time.monotonic()
         with self._slow.watching(doing, location):
@@ -191,6 +206,7 @@ class Requests:
                 if passed >= self._again_within or not is_transient(failure):
                     break
                 if attempt + 1 < attempts:
+                    REGISTRY.count(STORE_REQUESTS_TOTAL, 1, doing, "repeated")
                     time.sleep(wait)
         # Out of the `except`: what obstore says may have secrets, and would be the context.
         raise explain(failure, doing, location, self._options) from plain_cause(

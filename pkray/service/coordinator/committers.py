@@ -55,6 +55,11 @@ class Committers:
         self._schema = self._schemas.newest()
         return self._schema
 
+    @property
+    def table(self) -> str:
+        """Name the table."""
+        return self._location.name
+
     def __len__(self) -> int:
         return len(self._kept)
 

@@ -18,6 +18,8 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.partition_filter import ExactPartitions
 from pkray.format.snapshot import APPEND
 from pkray.metadata.commit_name import CommitName, CommitToken
+from pkray.metrics.names import TABLE_COMMIT_FAILURES_TOTAL, TABLE_COMMIT_SECONDS
+from pkray.metrics.registry import REGISTRY
 from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
@@ -160,6 +162,15 @@ class Coordinator:
             CommitConflictError: another commit contradicts this one; nothing was committed.
             CommitUnknownError: whether it is committed is not known.
         """
+        table = self._committers.table
+        with REGISTRY.timed(TABLE_COMMIT_SECONDS, table):
+            try:
+                return self._commit(request)
+            except Exception:
+                REGISTRY.count(TABLE_COMMIT_FAILURES_TOTAL, 1, table)
+                raise
+
+    def _commit(self, request: CommitRequest) -> CommitOutcome:
         session = request.session
         with self._lock:
             known = self._known(session.user, request.name)

@@ -218,6 +218,11 @@ class OwnerLookups:
 _EMPTY = Levels()
 
 
+def asks_one_bucket_a_key(asked: Lookup) -> bool:
+    """Whether no other bucket can have a key that is not found."""
+    return not asked.by_prefix and all(map(_is_named, asked.slices))
+
+
 def _is_named(piece: Slice) -> bool:
     return piece.partition != ANY_PARTITION and piece.bucket != ANY_BUCKET
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
@@ -15,7 +15,11 @@ from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
+from pkray.metrics import names
+from pkray.metrics.collection import Reading
+from pkray.metrics.registry import REGISTRY
 from pkray.service.assignment.buckets import DynamicBuckets
+from pkray.service.assignment.key_index import ABSENT
 from pkray.service.calls import OwnerClient
 from pkray.service.client.key_ids import KeyIds, KeysToPlace
 from pkray.service.client.routing import owner_of
@@ -28,7 +32,7 @@ from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
 from pkray.service.owner.copy_eviction import CopyEviction
-from pkray.service.owner.lookups import OwnerLookups
+from pkray.service.owner.lookups import OwnerLookups, asks_one_bucket_a_key
 from pkray.service.owner.memory import Memory, OwnMemory
 from pkray.service.owner.preparation import CommitPreparation
 from pkray.service.owner.read_contexts import ReadContexts
@@ -84,6 +88,7 @@ class BucketOwner:
         look: FirstLook | None = None,
     ) -> None:
         self._settings = settings
+        self._table = location.name
         self._clock = clock
         store = location.open()
         identity = TableIdentity.at(location)
@@ -141,6 +146,7 @@ class BucketOwner:
         self._lookups = OwnerLookups(
             store, self._schema, committed, views, buckets, sessions, self._refresher
         )
+        REGISTRY.watch(self._measured)
 
     @property
     def memory_bytes(self) -> int:
@@ -277,7 +283,10 @@ class BucketOwner:
         self, keys: HashedKeys, snapshot_id: int | None = None, expected: Sequence[Holding] = ()
     ) -> tuple[np.ndarray, int]:
         """Find the dynamic buckets of keys: see `BucketAssigner.locate`."""
-        return self._dynamic.assigner.locate(keys, snapshot_id, expected)
+        found = self._dynamic.assigner.locate(keys, snapshot_id, expected)
+        absent = int(np.count_nonzero(found[0] == ABSENT))
+        self._count_keys(absent, 0)  # the others are counted where their buckets are asked
+        return found
 
     def place(self, session_id: SessionId, asked: KeysToPlace) -> RowsPlaced:
         """Choose where rows go whose keys cross partitions: see `KeyAssigner.place`."""
@@ -303,9 +312,35 @@ class BucketOwner:
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Find rows by key: see `OwnerLookups.answer`."""
         try:
-            return self._lookups.answer(asked)
+            with REGISTRY.timed(names.LOOKUP_SECONDS, self._table):
+                answer = self._lookups.answer(asked)
         finally:
             self._idle_copies.watch()
+        if asks_one_bucket_a_key(asked):
+            self._count_keys(asked.keys.num_rows, len(answer[0]))
+        return answer
+
+    def _count_keys(self, asked: int, found: int) -> None:
+        REGISTRY.count(names.LOOKUP_KEYS_TOTAL, asked, self._table)
+        REGISTRY.count(names.LOOKUP_MISSES_TOTAL, asked - found, self._table)
+
+    def _measured(self) -> Iterator[Reading]:
+        """Read for metrics what is counted here."""
+        table, compaction = self._table, self._compaction.stats()
+        for outcome in ("committed", "dropped", "failed"):
+            count = getattr(compaction, outcome)
+            yield names.TABLE_COMPACTIONS_TOTAL, (table, outcome), count
+        yield names.TABLE_COMPACTIONS_RUNNING, (table,), compaction.running
+        stalled = compaction.writer_wait_seconds
+        yield names.TABLE_WRITE_STALL_SECONDS_TOTAL, (table,), stalled
+        yield names.TABLE_WRITERS_WAITING, (table,), compaction.writers_waiting
+        memory = {
+            "rows": self._sessions.memory_bytes,
+            "flushed": self._flushed_rows.held_bytes,
+            "lookups": self._cache.stats().memory_bytes,
+        }
+        for use, size in memory.items():
+            yield names.WORKER_MEMORY_BYTES, (use,), size
 
     def stats(self) -> OwnerStats:
         """Count for people and metrics."""
@@ -325,6 +360,7 @@ class BucketOwner:
     def close(self) -> None:
         """Drop uncommitted work and the local files."""
         self._sweeper.stop()
+        REGISTRY.unwatch(self._measured)
         self._compaction.compactions.close()
         self._executor.shutdown()
         with self._sessions.lock:

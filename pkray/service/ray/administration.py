@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -13,12 +13,13 @@ import ray
 from ray.util import list_named_actors
 
 from pkray.errors import NodeNotFoundError, ServiceUnavailableError
+from pkray.metrics.collection import Collected
 from pkray.service.administration import Placed
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import COORDINATOR
 from pkray.service.ray.actors import NAMESPACE
 from pkray.service.ray.pool import Pool
-from pkray.service.ray.processes import Process, ask, tail, tell
+from pkray.service.ray.processes import Process, ask, counted, tail, tell
 
 _ANSWER_SECONDS = 5.0
 """For how long processes are waited for that are to tell of themselves: people wait for them."""
@@ -86,6 +87,17 @@ class RayAdministration:
             names = self._actors(self._name)
         texts = ask(_found(names), tail, lines, seconds=_ANSWER_SECONDS)
         return {self._label(name): text or "" for name, text in zip(names, texts, strict=True)}
+
+    def metrics(
+        self, tables: Collection[str], queries: Collection[str], hosts: Sequence[str]
+    ) -> dict[str, Collected]:
+        """Collect what the processes count, by process; those that do not answer are left out."""
+        own = [name for prefix in self._tables() for name in self._actors(prefix)]
+        found = [*self._actors(self._name), *own, *hosts]
+        there, asked = frozenset(tables), frozenset(queries)
+        answers = ask(_found(found), counted, there, asked, seconds=_ANSWER_SECONDS)
+        pairs = zip(found, answers, strict=True)
+        return {self._label(name): answer for name, answer in pairs if answer is not None}
 
     def workers_of(self, thing: str) -> list[str]:
         """Name the actors in which a table, or work, has something."""

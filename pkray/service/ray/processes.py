@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,9 @@ from typing import Any, Protocol, TypeVar
 
 import psutil  # type: ignore[import-untyped] # Ray brings it
 import ray
+
+from pkray.metrics.collection import Collected, unless_there, without
+from pkray.metrics.registry import REGISTRY
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -53,6 +56,14 @@ def tell(actor: object) -> Process:
         itself.memory_info().rss,
         max(0.0, time.time() - itself.create_time()),
     )
+
+
+def counted(actor: object, tables: Collection[str], queries: Collection[str]) -> Collected:
+    """Collect what the process that this runs in counts of these tables and queries, by name; the
+    series of others end."""
+    is_gone = unless_there(tables, queries)
+    REGISTRY.forget(is_gone)
+    return without(REGISTRY.collect(), is_gone)
 
 
 def tail(actor: object, lines: int) -> str:

@@ -28,7 +28,8 @@ def test_every_command_is_listed():
             for node in tree.body
             if isinstance(node, ast.FunctionDef)
             for decorator in node.decorator_list[:1]
-            if isinstance(decorator, ast.Name) and decorator.id in ("on_warehouse", "on_service")
+            if isinstance(decorator, ast.Name)
+            and decorator.id in ("on_warehouse", "on_service", "on_named_service")
         }
         assert {(path.stem, name) for name in commands} <= listed
         assert path.stem in modules | {"__init__", "query"}  # upgrades has what query has

@@ -11,6 +11,9 @@ from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
+from pkray.metrics.collection import Reading
+from pkray.metrics.names import WORKER_MEMORY_BYTES
+from pkray.metrics.registry import REGISTRY
 from pkray.relational.continuous.state.state import State, StateSpec, stored_rows
 from pkray.service.hosted import Room
 from pkray.storage.object_store import ObjectStore
@@ -56,6 +59,11 @@ class States:
         self._worker = 0
         self.opened: dict[str, State] = {}
         self.folders: dict[str, str] = {}
+        REGISTRY.watch(self._measured)
+
+    def _measured(self) -> Iterator[Reading]:
+        """Read for metrics what memory it takes."""
+        yield WORKER_MEMORY_BYTES, ("queries",), self._room.used + self._room.in_flight
 
     @property
     def _memory(self) -> int:
@@ -146,6 +154,7 @@ class States:
 
     def close(self) -> None:
         """Forget what no checkpoint has."""
+        REGISTRY.unwatch(self._measured)
         self._room.used = 0
         for state in self.opened.values():
             state.close()

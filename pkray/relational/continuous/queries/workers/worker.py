@@ -12,8 +12,11 @@ from typing import Any, Protocol
 
 from pkray import errors
 from pkray.clock import now_millis
+from pkray.metrics.names import QUERY_EPOCH_SECONDS
+from pkray.metrics.registry import REGISTRY
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
+from pkray.relational.continuous.queries.workers.busy import BusyShares
 from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.run import Run
 
@@ -89,6 +92,7 @@ class QueryWorker:
         self._reached = -1
         self._lag: tuple[dict[str, Any], dict[str, int]] = ({}, {})  # and the positions it was of
         self._untold: dict[str, dict[str, Any]] = {}
+        self._busy = BusyShares()
         self._stopping = threading.Event()
         self._keeping = threading.Event()
         self._moved = threading.Condition()
@@ -101,7 +105,7 @@ class QueryWorker:
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
         state = {"state": self._state, "process": os.getpid()}
-        behind = {"lag": self._lag_now(), "untold": self._untold_now()}
+        behind = {"lag": self._lag_now(), "untold": self._untold_now(), "busy": self._busy.shares}
         return {**state, **behind, **failure_status(self._failure), **self._status}
 
     def _lag_now(self) -> dict[str, Any]:
@@ -124,6 +128,7 @@ class QueryWorker:
         seen = dict(run.positions)
         self._lag = run.feeds.lag(seen), seen
         self._untold = run.feeds.untold()
+        self._busy.note(self._status["nodes"], self._status.get("workers", 1))
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""
@@ -252,8 +257,10 @@ class QueryWorker:
             begun = time.monotonic()
             is_filling = self._trigger.ends and run.is_filling
             with self._turns.taken():
+                started = time.perf_counter()
                 has_moved = run.step()
             if has_moved:
+                REGISTRY.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
                 self._note_reached(run.next_epoch)
                 quiet = 0.0
                 run.checkpoint_if_due()

@@ -1,0 +1,20 @@
+"""The command ``pkray metrics``: what the processes count, and what the warehouse's files say."""
+
+from __future__ import annotations
+
+import msgspec
+import typer
+
+from pkray.api.catalog import Catalog
+from pkray.cli.warehouse import on_named_service
+
+
+@on_named_service
+def metrics(catalog: Catalog, as_json: bool = False) -> None:
+    """Print the metrics as Prometheus reads them; with --json a line each series."""
+    found = catalog.metrics()
+    if not as_json:
+        typer.echo(found.to_text(), nl=False)
+        return
+    for record in found.to_records():
+        typer.echo(msgspec.json.encode(record).decode())
