@@ -95,6 +95,7 @@ class MisbehavingEndpoint:
         self.page: int | None = None
         self.requests: list[str] = []
         self.connections = 0
+        self.spoilt = 0
         self.closing = threading.Event()
         self._faults: dict[str, Iterator[Fault | None]] = {}
         self._lock = threading.Lock()
@@ -104,11 +105,19 @@ class MisbehavingEndpoint:
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
-    def spoil(self, kind: str, *faults: Fault | None, always: bool = False) -> None:
+    def spoil(
+        self,
+        kind: str,
+        *faults: Fault | None,
+        always: bool = False,
+        each: Iterator[Fault | None] | None = None,
+    ) -> None:
         """Do these to the next requests of a kind, one each; None lets one through.
 
         Args:
+            kind: LIST, a method, or ``*`` for all.
             always: and the last to all after them.
+            each: in place of `faults`.
         """
 
         def following() -> Iterator[Fault | None]:
@@ -116,13 +125,15 @@ class MisbehavingEndpoint:
             while always:
                 yield faults[-1]
 
-        self._faults[kind] = following()
+        self._faults[kind] = each or following()
 
     def take(self, kind: str) -> Fault | None:
         with self._lock:
             self.requests.append(kind)
             faults = self._faults.get(kind) or self._faults.get("*")
-            return next(faults, None) if faults else None
+            fault = next(faults, None) if faults else None
+            self.spoilt += fault is not None
+            return fault
 
     def close(self) -> None:
         self.closing.set()
@@ -157,6 +168,18 @@ def breaks_off_unannounced(handler: Handler) -> None:
 def hangs_up(handler: Handler) -> None:
     """The connection ends without an answer."""
     handler.close_connection = True
+
+
+def hangs_up_after(handler: Handler) -> None:
+    """What was asked for is done, and the connection ends without an answer."""
+    handler.passed_on()
+    handler.close_connection = True
+
+
+def comes_late(handler: Handler) -> None:
+    """The answer takes its time."""
+    handler.endpoint.closing.wait(1)
+    handler.answer(*handler.passed_on())
 
 
 def is_silent(handler: Handler) -> None:
