@@ -132,11 +132,11 @@ def warehouses(tmp_path_factory) -> dict[str, Path]:
 
 
 def damages(data: bytes, count: int, rng: random.Random) -> list[tuple[str, bytes]]:
-    """The file cut at some places, and with one bit changed in others: its ends above all."""
-    cuts = sorted({0, 1, len(data) // 3, len(data) // 2, max(0, len(data) - 9), len(data) - 1})
-    found = [(f"cut to {size} of {len(data)} bytes", data[:size]) for size in cuts]
+    """The file cut at ``count`` places, and with one bit changed in others: its ends above all."""
+    cuts = [0, len(data) // 2, len(data) - 1, max(0, len(data) - 9), 1, len(data) // 3][:count]
+    found = [(f"cut to {size} of {len(data)} bytes", data[:size]) for size in sorted({*cuts})]
     ends = [*range(min(len(data), 12)), *range(max(0, len(data) - 12), len(data))]
-    places = {rng.choice(ends) for _ in range(count // 4)}
+    places = {rng.choice(ends) for _ in range(max(1, count // 4))}
     places |= {rng.randrange(len(data)) for _ in range(count)}
     for place in sorted(places):
         changed = bytearray(data)
@@ -145,8 +145,14 @@ def damages(data: bytes, count: int, rng: random.Random) -> list[tuple[str, byte
     return found
 
 
+def times(few: int, many: int) -> pytest.MarkDecorator:
+    slow = pytest.param(many, id="many", marks=pytest.mark.slow)
+    return pytest.mark.parametrize("most", [pytest.param(examples(few), id="few"), slow])
+
+
+@times(3, 24)
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_damaged_file_is_named_and_never_read_wrongly(kind, warehouses, process, survived):
+def test_a_damaged_file_is_named_and_never_read_wrongly(kind, most, warehouses, process, survived):
     rng = random.Random(kind)
     wrong, count = [], 0
     named = 0
@@ -162,7 +168,7 @@ def test_a_damaged_file_is_named_and_never_read_wrongly(kind, warehouses, proces
         expected = everything(root, process)
         path = max(files, key=lambda each: (each.stat().st_size, each.name))
         data = path.read_bytes()
-        for what, damaged in damages(data, 8, rng):
+        for what, damaged in damages(data, most, rng):
             path.write_bytes(damaged)
             count += 1
             try:
@@ -203,14 +209,17 @@ def files_of(kind: str, table: Path) -> list[Path]:
     ]
 
 
+@times(6, 1000)
 @pytest.mark.parametrize("kind", JSON_KINDS)
-def test_a_file_that_was_edited_is_named_or_read_as_it_is(kind, warehouses, process, survived):
+def test_a_file_that_was_edited_is_named_or_read_as_it_is(
+    kind, most, warehouses, process, survived
+):
     """Other values, keys that are twice there, texts that are no such file: without a checksum."""
     root = warehouses["_plain"]
     path = files_of(kind, root / "shop.db" / "orders")[-1]
     data, expected, wrong = path.read_bytes(), everything(root, process), []
     every = [each for each in mutations(data) if each[0] not in PLAUSIBLE]
-    some = random.Random(kind).sample(every, min(len(every), examples(16)))
+    some = random.Random(kind).sample(every, min(len(every), most))
     for what, edited in some:
         path.write_bytes(edited)
         try:

@@ -103,8 +103,8 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "workers", "every"),
     [
-        ("sessions", "one worker", stride(40)),
-        ("so far", "two workers", stride(70)),
+        ("sessions", "one worker", stride(60)),
+        ("so far", "two workers", stride(110)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in WINDOWS
@@ -140,8 +140,8 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "workers", "every"),
     [
-        ("totals", "one worker", stride(40)),
-        ("totals", "rescaled", stride(40)),
+        ("totals", "one worker", stride(60)),
+        ("totals", "rescaled", stride(60)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in QUERIES

@@ -35,6 +35,7 @@ def ray_cluster():
             places = (WORKERS, os.environ.get("PYTHONPATH"))
             patch.setenv("PYTHONPATH", os.pathsep.join(filter(None, places)))
             ray.init(
+                address="local",  # whatever else runs here
                 num_cpus=4,
                 namespace="pkray",
                 include_dashboard=False,

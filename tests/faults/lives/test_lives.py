@@ -12,7 +12,7 @@ from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
 
-LIVES = 150
+LIVES = 45
 SLOW_LIVES = 600
 TOGETHER = 15
 
