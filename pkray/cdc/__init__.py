@@ -49,8 +49,9 @@ What it does not do:
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pkray.lazily import opened_lazily
 
 if TYPE_CHECKING:
     from pkray.cdc.bad_records import ERRORS, open_errors
@@ -61,23 +62,15 @@ if TYPE_CHECKING:
 
 __all__ = ["ERRORS", "Upserted", "changes", "decode", "open_errors", "upsert", "with_row_kinds"]
 
-_MODULE_OF = {
-    "ERRORS": "bad_records",
-    "Upserted": "upserts",
-    "changes": "frames",
-    "decode": "decoding",
-    "open_errors": "bad_records",
-    "upsert": "upserts",
-    "with_row_kinds": "kinds",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for alone: a task's Python worker needs little of this."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+__getattr__, __dir__ = opened_lazily(
+    __name__,
+    {
+        "ERRORS": "bad_records",
+        "Upserted": "upserts",
+        "changes": "frames",
+        "decode": "decoding",
+        "open_errors": "bad_records",
+        "upsert": "upserts",
+        "with_row_kinds": "kinds",
+    },
+)

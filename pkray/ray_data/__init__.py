@@ -13,10 +13,10 @@ tasks to owners and from files to tasks, none through the driver.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pkray.extras import require_extra
+from pkray.lazily import opened_lazily
 
 if TYPE_CHECKING:
     from pkray.ray_data.table_changes import changes
@@ -28,20 +28,12 @@ __all__ = ["TableSink", "changes", "read", "sink"]
 for _package in ("ray", "pandas"):
     require_extra("ray-data", _package, "pkray.ray_data")
 
-_MODULE_OF = {
-    "TableSink": "table_sink",
-    "changes": "table_changes",
-    "read": "table_source",
-    "sink": "table_sink",
-}
-
-
-def __getattr__(name: str) -> Any:
-    """Import what is asked for alone: a task needs little of this."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+__getattr__, __dir__ = opened_lazily(
+    __name__,
+    {
+        "TableSink": "table_sink",
+        "changes": "table_changes",
+        "read": "table_source",
+        "sink": "table_sink",
+    },
+)

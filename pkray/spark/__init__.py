@@ -17,12 +17,12 @@ brings pkray's errors out of tasks as plain data. Alone imports pyspark and rayd
 
 from __future__ import annotations
 
-from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from pkray.errors import UnsupportedError
 from pkray.extras import is_installed, require_extra
+from pkray.lazily import opened_lazily
 
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
@@ -46,34 +46,30 @@ __all__ = [
 
 require_extra("spark", "pyspark", "pkray.spark")
 
-_MODULE_OF = {
-    "IngestQuery": "stream",
-    "ingest": "batch",
-    "read": "source",
-    "read_stream": "changes",
-    "register": "source",
-    "relation": "relations",
-    "session": "sessions",
-    "start_ingest": "stream",
-    "stop": "sessions",
-}
+_OF_DATA_SOURCES = ("read", "read_stream", "register", "relation")
+
+_open, __dir__ = opened_lazily(
+    __name__,
+    {
+        "IngestQuery": "stream",
+        "ingest": "batch",
+        "read": "source",
+        "read_stream": "changes",
+        "register": "source",
+        "relation": "relations",
+        "session": "sessions",
+        "start_ingest": "stream",
+        "stop": "sessions",
+    },
+)
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is asked for alone: a task's Python worker needs little of this."""
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if _MODULE_OF[name] in ("changes", "relations", "source") and not is_installed(
-        "pyspark.sql.datasource"
-    ):
+    if name in _OF_DATA_SOURCES and not is_installed("pyspark.sql.datasource"):
         raise UnsupportedError(
             f"pkray.spark.{name} needs Spark 4 or newer, which has Python data sources, and this "
             f"is Spark {version('pyspark')}: pip install 'pyspark>=4.0,<4.3', or read with "
             "table.to_arrow()",
             version=version("pyspark"),
         )
-    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})
+    return _open(name)

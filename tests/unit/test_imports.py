@@ -64,15 +64,7 @@ LOADED_LATE = {
     ("pkray.storage.opening", "pkray.storage.remote"),  # its library takes long to load
 }
 """Imports of the package within functions: downwards all of them, to start quickly."""
-NAMED_MODULES = {
-    "pkray",
-    "pkray.ray_data",
-    "pkray.cdc",
-    "pkray.relational",
-    "pkray.spark",
-    "pkray.extras",
-    "pkray.cli.loading",
-}
+NAMED_MODULES = {"pkray", "pkray.relational", "pkray.extras", "pkray.lazily", "pkray.cli.loading"}
 """Those that import modules by their names: doors, optional extras, commands."""
 
 
