@@ -15,6 +15,7 @@ else load when they are first used.
 The packages, from the top down; each imports those below it and never one above::
 
     cli                    the command line
+    serving                metrics and the console over HTTP
     spark                  ingest from Spark, data sources, sessions
     ray_data               tables as Ray Datasets, and a sink for Datasets
     api                    what a user holds: catalog, tables, relations, queries

@@ -8,7 +8,7 @@ from typing import Any
 
 from pkray.errors import MissingExtraError
 
-_WINGS = {"spark": "pkray.spark.engine"}
+_WINGS = {"spark": "pkray.spark.engine", "serving": "pkray.serving.server"}
 """The part of pkray that an extra brings, where what is below needs it: it is asked for here."""
 
 

@@ -108,6 +108,12 @@ ENTRIES = (
         "metrics",
         "Print the metrics as Prometheus reads them; with --json a line each series.",
     ),
+    Entry(
+        "serve",
+        "serve",
+        "Serve metrics at /metrics and the console at /; print the address, with a token.",
+    ),
+    Entry("ui", "serve", "Open the console on this machine: print its address, with a token."),
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),

@@ -1,0 +1,183 @@
+"""The paths that are served, and what they answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, PlainTextResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from pkray import errors
+from pkray.api.catalog import Catalog
+from pkray.metrics.exposition import CONTENT_TYPE
+from pkray.serving import changes, overview, queries, tables
+from pkray.serving.guard import HEALTH, Access, Guard
+from pkray.serving.sql import Limits, ReadingSql
+from pkray.storage.secrets import redact
+
+CONSOLE = Path(__file__).parent / "console"
+_THREADS = 8
+"""Requests that are worked on at a time; others wait."""
+_NOT_FOUND = (
+    errors.TableNotFoundError,
+    errors.QueryNotFoundError,
+    errors.SnapshotNotFoundError,
+    errors.BranchNotFoundError,
+    errors.DatabaseNotFoundError,
+)
+
+
+class _Statement(msgspec.Struct, forbid_unknown_fields=True):
+    text: str
+    dialect: str = "spark"
+
+
+class Answers:
+    """Answers requests for one warehouse, each on a thread: what it asks may wait for a store."""
+
+    def __init__(self, catalog: Catalog, limits: Limits | None = None) -> None:
+        self.catalog = catalog
+        self._sql = ReadingSql(catalog, limits)
+        self._threads = ThreadPoolExecutor(_THREADS, "pkray-serving")
+
+    def close(self) -> None:
+        """Answer no more."""
+        self._threads.shutdown(cancel_futures=True)
+
+    async def metrics(self, request: Request) -> Response:
+        """Write the metrics for Prometheus."""
+        return await self._answer(
+            lambda: Response(self.catalog.metrics().to_text(), media_type=CONTENT_TYPE)
+        )
+
+    async def home(self, request: Request) -> Response:
+        """List tables and queries."""
+        return await self._json(overview.home)
+
+    async def cluster(self, request: Request) -> Response:
+        """List processes."""
+        return await self._json(overview.cluster)
+
+    async def table(self, request: Request) -> Response:
+        """Describe a table."""
+        return await self._json(tables.table, request.path_params["name"])
+
+    async def rows(self, request: Request) -> Response:
+        """Read rows of a table."""
+        try:
+            asked = {name: int(value) for name, value in request.query_params.items()}
+            snapshot, count = asked.pop("snapshot", None), asked.pop("count", 100)
+        except ValueError:
+            return _failed(400, "snapshot and count are whole numbers")
+        return await self._json(tables.rows, request.path_params["name"], snapshot, count)
+
+    async def lookup(self, request: Request) -> Response:
+        """Find the row of a key."""
+        key = dict(request.query_params)
+        return await self._json(tables.lookup, request.path_params["name"], key)
+
+    async def query(self, request: Request) -> Response:
+        """Describe a query."""
+        return await self._json(queries.query, request.path_params["name"])
+
+    async def sql(self, request: Request) -> Response:
+        """Run a statement that reads."""
+        try:
+            given = msgspec.json.decode(await request.body(), type=_Statement)
+        except msgspec.MsgspecError as error:
+            return _failed(400, f"the body is no statement: {error}")
+        return await self._json(lambda _: self._sql.run(given.text, given.dialect))
+
+    async def change(self, request: Request) -> Response:
+        """Do what changes something."""
+        kind, name = request.path_params["kind"], request.path_params["name"]
+        try:
+            change = changes.CHANGES[kind, request.path_params["change"]]
+        except KeyError:
+            return _failed(404, f"a {kind} has no change of this name")
+        return await self._json(change, name)
+
+    async def _json(self, made: Callable[..., Any], *arguments: Any) -> Response:
+        def answer() -> Response:
+            content = msgspec.json.encode(made(self.catalog, *arguments))
+            return Response(content, media_type="application/json")
+
+        return await self._answer(answer)
+
+    async def _answer(self, made: Callable[[], Response]) -> Response:
+        """Answer on a thread; an error is one in the answer, without secrets."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, made)
+        except errors.PkrayError as error:
+            text = redact(str(error), self.catalog.storage_options)
+            return _failed(_status_of(error), text)
+
+
+def _status_of(error: errors.PkrayError) -> int:
+    if isinstance(error, _NOT_FOUND):
+        return 404
+    is_service = isinstance(error, errors.ServiceError | errors.StorageError)
+    return 503 if is_service else 400
+
+
+def _failed(status: int, text: str) -> Response:
+    return Response(msgspec.json.encode({"error": text}), status, media_type="application/json")
+
+
+def application(
+    catalog: Catalog,
+    access: Access,
+    *,
+    allow_changes: bool = False,
+    with_console: bool = True,
+    limits: Limits | None = None,
+) -> ASGIApp:
+    """Make what serves a warehouse.
+
+    Args:
+        allow_changes: whether what changes something is served, too.
+        with_console: whether people get pages; else there are metrics and the health check alone.
+    """
+    answers = Answers(catalog, limits)
+    routes: list[Route | Mount] = [
+        Route(HEALTH, lambda _: PlainTextResponse("ok\n")),
+        Route("/metrics", answers.metrics),
+    ]
+    if with_console:
+        page = partial(_page, allow_changes=allow_changes)
+        routes += [
+            Route("/", page),
+            Route("/api/home", answers.home),
+            Route("/api/cluster", answers.cluster),
+            Route("/api/tables/{name}", answers.table),
+            Route("/api/tables/{name}/rows", answers.rows),
+            Route("/api/tables/{name}/lookup", answers.lookup),
+            Route("/api/queries/{name}", answers.query),
+            Route("/api/sql", answers.sql, methods=["POST"]),
+            Route("/api/access", lambda _: _access(allow_changes)),
+            Mount("/console", StaticFiles(directory=CONSOLE)),
+        ]
+        if allow_changes:
+            path = "/api/change/{kind}/{name}/{change}"
+            routes.append(Route(path, answers.change, methods=["POST"]))
+    return Guard(Starlette(routes=routes), access)
+
+
+async def _page(request: Request, allow_changes: bool) -> Response:
+    return FileResponse(CONSOLE / "index.html", media_type="text/html")
+
+
+def _access(allow_changes: bool) -> Response:
+    content = msgspec.json.encode({"changes": sorted(map(list, changes.CHANGES)) * allow_changes})
+    return Response(content, media_type="application/json")

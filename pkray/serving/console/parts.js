@@ -1,0 +1,151 @@
+// What pages share: fetching, numbers for people, tables. Values become text, never markup.
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+
+const LOOK_MILLIS = 5000; // between two looks of a page that is in front
+
+export async function ask(path, body) {
+  const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
+  let answer;
+  try {
+    answer = await fetch(path, { credentials: "same-origin", ...given });
+  } catch {
+    throw new Error("the server does not answer: is `pkray serve` running still?");
+  }
+  const said = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Error(said.error || `the server says ${answer.status}`);
+  return said;
+}
+
+// Asks now and every few seconds while the page is in front. What was there stays on an error.
+export function useAnswer(path) {
+  const [state, setState] = useState({ path, found: null, error: null });
+  useEffect(() => {
+    let goesOn = true;
+    let timer = null;
+    async function look() {
+      if (!document.hidden) {
+        try {
+          const found = await ask(path);
+          if (goesOn) setState({ path, found, error: null });
+        } catch (error) {
+          if (goesOn) setState((before) => ({ path, found: before.path === path ? before.found : null, error: error.message }));
+        }
+      }
+      if (goesOn) timer = setTimeout(look, LOOK_MILLIS);
+    }
+    look();
+    return () => {
+      goesOn = false;
+      clearTimeout(timer);
+    };
+  }, [path]);
+  return state.path === path ? state : { path, found: null, error: null };
+}
+
+export function Failure({ error }) {
+  return html`<div role="status" aria-live="polite">${error && html`<p class="error"><strong class="bad">Error:</strong> ${error}</p>`}</div>`;
+}
+
+export function Answered({ answer, children }) {
+  const found = answer.found;
+  return html`<${Failure} error=${answer.error} />${found ? children(found) : !answer.error && html`<p class="quiet">It is being read.</p>`}`;
+}
+
+const EMPTY = "–";
+
+export function count(value) {
+  return value === null || value === undefined ? EMPTY : Number(value).toLocaleString("en", { maximumFractionDigits: 2 });
+}
+
+export function bytes(value) {
+  if (value === null || value === undefined) return EMPTY;
+  const units = ["B", "kB", "MB", "GB", "TB", "PB"];
+  let place = 0;
+  let left = Number(value);
+  while (left >= 1000 && place < units.length - 1) {
+    left /= 1000;
+    place += 1;
+  }
+  return `${left.toLocaleString("en", { maximumFractionDigits: left < 10 && place ? 1 : 0 })} ${units[place]}`;
+}
+
+export function seconds(value) {
+  if (value === null || value === undefined) return EMPTY;
+  if (value < 120) return `${count(Math.round(value * 10) / 10)} s`;
+  if (value < 7200) return `${count(Math.round(value / 60))} min`;
+  if (value < 172800) return `${count(Math.round(value / 3600))} h`;
+  return `${count(Math.round(value / 86400))} days`;
+}
+
+export function share(value) {
+  return value === null || value === undefined ? EMPTY : `${count(Math.round(value * 1000) / 10)} %`;
+}
+
+export function text(value) {
+  return value === null || value === undefined ? EMPTY : String(value);
+}
+
+// A table; columns: [heading, function of a row, "number"?].
+export function Rows({ caption, columns, rows }) {
+  const kind = (each) => (each[2] === "number" ? "number" : "");
+  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
+    <table>
+      <caption>${caption}</caption>
+      <thead><tr>${columns.map((each) => html`<th scope="col" class=${kind(each)}>${each[0]}</th>`)}</tr></thead>
+      <tbody>${rows.map((row) => html`<tr>${columns.map((each) => html`<td class=${kind(each)}>${each[1](row)}</td>`)}</tr>`)}</tbody>
+    </table>
+  </div>`;
+}
+
+// The answer of a statement, a lookup or a read: columns with types, and rows as lists.
+export function Cells({ caption, found }) {
+  const columns = found.columns.map((column, at) => [
+    column.name,
+    (row) => (row[at] === null ? html`<span class="quiet">NULL</span>` : String(row[at])),
+    typeof (found.rows[0] || [])[at] === "number" ? "number" : "",
+  ]);
+  return html`<${Rows} caption=${caption} columns=${columns} rows=${found.rows} />`;
+}
+
+export function link(kind, name) {
+  return html`<a href=${`#/${kind}/${encodeURIComponent(name)}`}>${name}</a>`;
+}
+
+// Values over time, in seconds since 1970.
+export function Plot({ title, times, values }) {
+  const at = useRef(null);
+  useEffect(() => {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(name).trim();
+    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--line") } };
+    const options = {
+      width: Math.max(at.current.clientWidth - 16, 200),
+      height: 180,
+      legend: { show: false },
+      series: [{}, { stroke: colour("--mark"), width: 2, points: { show: times.length < 60 } }],
+      axes: [axis, { ...axis, size: 70 }],
+    };
+    const drawn = new window.uPlot(options, [times, values], at.current);
+    return () => drawn.destroy();
+  }, [times.length, times[times.length - 1], values[values.length - 1]]);
+  return html`<figure class="plot"><figcaption class="quiet">${title}</figcaption><div ref=${at}></div></figure>`;
+}
+
+// What changes something: it is asked for, and there only where it was allowed.
+export function Change({ allowed, kind, name, change, label }) {
+  const [said, setSaid] = useState(null);
+  const [isAtWork, setAtWork] = useState(false);
+  if (!allowed.some(([k, c]) => k === kind && c === change)) return null;
+  async function run() {
+    if (!window.confirm(`${label} ${name}?`)) return;
+    setAtWork(true);
+    try {
+      const found = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, {});
+      setSaid(found.done);
+    } catch (error) {
+      setSaid(`Error: ${error.message}`);
+    }
+    setAtWork(false);
+  }
+  return html`<button disabled=${isAtWork} onClick=${run}>${label}</button><span role="status">${said}</span>`;
+}

@@ -1,0 +1,103 @@
+// One query: its plan as a graph, how far it is, what each operator does.
+import { html, useEffect, useState } from "./vendor/htm-preact.js";
+import { Graph, layout } from "./vendor/dagre.js";
+import { Answered, Change, Plot, Rows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
+
+const WIDTH = 190;
+const HEIGHT = 74;
+
+function tone(busy) {
+  if (busy === null || busy === undefined) return "";
+  return busy > 0.8 ? "busy-3" : busy > 0.4 ? "busy-2" : "busy-1";
+}
+
+function laidOut(graph) {
+  const drawn = new Graph();
+  drawn.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 34, marginx: 12, marginy: 12 });
+  drawn.setDefaultEdgeLabel(() => ({}));
+  for (const each of graph.nodes) drawn.setNode(String(each.id), { width: WIDTH, height: HEIGHT });
+  for (const [from, to] of graph.edges) drawn.setEdge(String(from), String(to));
+  layout(drawn);
+  return drawn;
+}
+
+function short(line) {
+  return line.length > 26 ? `${line.slice(0, 25)}…` : line;
+}
+
+function Drawn({ graph }) {
+  const drawn = laidOut(graph);
+  const { width, height } = drawn.graph();
+  const path = (edge) => drawn.edge(edge).points.map(({ x, y }, at) => `${at ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`).join(" ");
+  return html`<div class="graph" tabindex="0" role="region" aria-label="The plan as a graph">
+    <svg width=${width} height=${height} viewBox=${`0 0 ${width} ${height}`} role="img" aria-label=${`${graph.nodes.length} operators; the table below says the same`}>
+      <defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path d="M0 0 8 4 0 8z" /></marker></defs>
+      ${drawn.edges().map((edge) => html`<path d=${path(edge)} marker-end="url(#arrow)" />`)}
+      ${graph.nodes.map((each) => {
+        const at = drawn.node(String(each.id));
+        const lines = [`${each.id} ${each.type}`, `${count(each.rows_in)} → ${count(each.rows_out)} rows`, each.busy === null ? "" : `busy ${share(each.busy)}`, each.state_rows ? `state ${bytes(each.state_bytes)}` : ""].filter(Boolean);
+        return html`<g class=${tone(each.busy)} transform=${`translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})`}>
+          <title>${each.description}</title>
+          <rect width=${WIDTH} height=${HEIGHT} rx="6" />
+          ${lines.map((line, row) => html`<text x="9" y=${18 + row * 16} class=${row ? "" : "strong"}>${short(line)}</text>`)}
+        </g>`;
+      })}
+    </svg></div>`;
+}
+
+// How far behind it was, as long as this page has been open.
+function useHistory(found) {
+  const [seen, setSeen] = useState([]);
+  useEffect(() => {
+    if (!found) return;
+    const behind = Object.values(found.sources).map((each) => each.seconds).filter((each) => each !== undefined);
+    if (behind.length) setSeen((before) => [...before.slice(-719), [Date.now() / 1000, Math.max(...behind)]]);
+  }, [found]);
+  return seen;
+}
+
+function Sources({ sources }) {
+  const rows = Object.entries(sources).map(([name, each]) => ({ name, ...each }));
+  return html`<${Rows} caption="Sources" rows=${rows} columns=${[
+    ["source", (each) => link("table", each.name)],
+    ["read up to", (each) => text(each.position), "number"],
+    ["snapshots behind", (each) => count(each.snapshots), "number"],
+    ["behind", (each) => seconds(each.seconds), "number"],
+    ["event time", (each) => (each.watermark === null ? "–" : new Date(each.watermark).toISOString())],
+  ]} />`;
+}
+
+export function Query({ name, allowed }) {
+  const answer = useAnswer(`/api/queries/${encodeURIComponent(name)}`);
+  const history = useHistory(answer.found);
+  return html`<h1>Query ${name}</h1><${Answered} answer=${answer}>${(found) => html`
+    <dl class="facts">
+      <dt>State</dt><dd class=${{ failed: "bad", running: "good" }[found.state] || ""}>${found.state}</dd>
+      ${found.failure && html`<dt>Failure</dt><dd class="bad">${found.failure}${found.failed_node && ` at ${found.failed_node}`}</dd>`}
+      <dt>Results</dt><dd>${found.tables.map((each) => html`${link("table", each)} `)}</dd>
+      <dt>Epoch</dt><dd>${count(found.epoch)}</dd>
+      <dt>Workers</dt><dd>${count(found.workers)}</dd>
+      <dt>Late rows</dt><dd>${count(found.late)}</dd>
+      <dt>Savepoints</dt><dd>${found.savepoints.join(", ") || "none"}</dd>
+      <dt>Options</dt><dd>${Object.entries(found.options).map(([key, value]) => `${key} = ${text(value)}`).join("; ") || "none are set"}</dd>
+    </dl>
+    <div class="row">
+      <${Change} allowed=${allowed} kind="query" name=${name} change="stop" label="Stop" />
+      <${Change} allowed=${allowed} kind="query" name=${name} change="resume" label="Resume" />
+    </div>
+    <h2>Lag</h2>
+    <${Sources} sources=${found.sources} />
+    ${history.length > 1 && html`<${Plot} title="Seconds behind, since this page was opened" times=${history.map((each) => each[0])} values=${history.map((each) => each[1])} />`}
+    <h2>Plan</h2>
+    <${Drawn} graph=${found.graph} />
+    <${Rows} caption="Operators" rows=${found.graph.nodes} columns=${[
+      ["operator", (each) => `${each.id} ${each.type}`],
+      ["busy", (each) => share(each.busy), "number"],
+      ["rows in", (each) => count(each.rows_in), "number"],
+      ["rows out", (each) => count(each.rows_out), "number"],
+      ["worked", (each) => seconds(each.seconds), "number"],
+      ["state rows", (each) => count(each.state_rows), "number"],
+      ["state size", (each) => bytes(each.state_bytes), "number"],
+      ["does", (each) => each.description],
+    ]} />`}<//>`;
+}

@@ -1,0 +1,114 @@
+// One table: its snapshots, its buckets' levels, its rows, its schema.
+import { html, useState } from "./vendor/htm-preact.js";
+import { Answered, Cells, Change, Failure, Plot, Rows, ask, bytes, count, text, useAnswer } from "./parts.js";
+
+function Bucket({ bucket, most }) {
+  const deepest = Math.max(...bucket.levels.map((each) => each.level));
+  const levels = Array.from({ length: deepest + 1 }, (_, level) => bucket.levels.find((each) => each.level === level) || { level, bytes: 0, rows: 0, files: 0 });
+  return html`<section class="bucket">
+    <h3>Bucket ${bucket.bucket} ${bucket.partition !== "{}" && html`<span class="quiet">${bucket.partition}</span>`}</h3>
+    ${levels.map((each) => {
+      const said = `Level ${each.level}: ${bytes(each.bytes)}, ${count(each.rows)} rows, ${count(each.files)} files`;
+      return html`<div class="level"><span class="quiet">L${each.level}</span>
+        <svg role="img" aria-label=${said} viewBox="0 0 1000 16" preserveAspectRatio="none"><title>${said}</title>
+          <rect class=${each.level ? "fill" : "first"} width=${most ? Math.ceil((1000 * each.bytes) / most) : 0} height="16" /></svg></div>`;
+    })}
+  </section>`;
+}
+
+function Levels({ buckets }) {
+  if (!buckets.length) return html`<p class="quiet">There are no files yet.</p>`;
+  const most = Math.max(...buckets.flatMap((bucket) => bucket.levels.map((each) => each.bytes)));
+  return html`<p class="quiet">Bars are to scale: the longest is ${bytes(most)}. Level 0 waits to be compacted.</p>
+    <div class="levels">${buckets.map((bucket) => html`<${Bucket} bucket=${bucket} most=${most} />`)}</div>`;
+}
+
+function Lookup({ table }) {
+  const [key, setKey] = useState({});
+  const [answer, setAnswer] = useState({ found: null, error: null });
+  async function look(event) {
+    event.preventDefault();
+    try {
+      setAnswer({ found: await ask(`/api/tables/${encodeURIComponent(table.name)}/lookup?${new URLSearchParams(key)}`), error: null });
+    } catch (error) {
+      setAnswer({ found: null, error: error.message });
+    }
+  }
+  return html`<form class="row" onSubmit=${look}>
+      ${table.primary_keys.map((name) => html`<label>${name}<input value=${key[name] || ""} onInput=${(event) => setKey({ ...key, [name]: event.target.value })} /></label>`)}
+      <button>Look up</button>
+    </form>
+    <${Failure} error=${answer.error} />
+    ${answer.found && (answer.found.rows.length ? html`<${Cells} caption="The row, as it is now" found=${answer.found} />` : html`<p>There is no row of this key.</p>`)}`;
+}
+
+function Content({ table }) {
+  const [snapshot, setSnapshot] = useState("");
+  const [answer, setAnswer] = useState({ found: null, error: null });
+  async function read(event) {
+    event.preventDefault();
+    const asked = new URLSearchParams({ count: 100, ...(snapshot ? { snapshot } : {}) });
+    try {
+      setAnswer({ found: await ask(`/api/tables/${encodeURIComponent(table.name)}/rows?${asked}`), error: null });
+    } catch (error) {
+      setAnswer({ found: null, error: error.message });
+    }
+  }
+  return html`<form class="row" onSubmit=${read}>
+      <label>Snapshot<select value=${snapshot} onChange=${(event) => setSnapshot(event.target.value)}>
+        <option value="">the newest</option>
+        ${[...table.snapshots].reverse().map((each) => html`<option value=${each.id}>${each.id}</option>`)}
+      </select></label>
+      <button>Show rows</button>
+    </form>
+    <${Failure} error=${answer.error} />
+    ${answer.found && html`<${Cells} caption=${`${answer.found.rows.length} rows of snapshot ${text(answer.found.snapshot)}`} found=${answer.found} />`}`;
+}
+
+function Snapshots({ table }) {
+  const tags = Object.groupBy ? Object.groupBy(table.tags, (each) => each.snapshot_id) : {};
+  const tagged = (id) => (tags[id] || []).map((each) => each.tag_name).join(", ");
+  const times = table.snapshots.map((each) => Date.parse(`${each.time.replace(" ", "T")}`) / 1000);
+  return html`
+    ${table.snapshots.length > 1 && html`<${Plot} title="Rows in files by the time of the snapshot" times=${times} values=${table.snapshots.map((each) => each.rows)} />`}
+    <${Rows} caption=${`The newest of ${count(table.snapshot_count)} snapshots`} rows=${[...table.snapshots].reverse().slice(0, 50)} columns=${[
+      ["snapshot", (each) => each.id, "number"],
+      ["kind", (each) => each.kind],
+      ["time", (each) => each.time],
+      ["rows", (each) => count(each.rows), "number"],
+      ["added", (each) => count(each.added), "number"],
+      ["tags", (each) => tagged(each.id)],
+      ["user", (each) => each.user],
+    ]} />`;
+}
+
+function asIs(rows, caption) {
+  if (!rows.length) return null;
+  return html`<${Rows} caption=${caption} rows=${rows} columns=${Object.keys(rows[0]).map((name) => [name, (row) => text(row[name])])} />`;
+}
+
+export function Table({ name, allowed }) {
+  const answer = useAnswer(`/api/tables/${encodeURIComponent(name)}`);
+  return html`<h1>Table ${name}</h1><${Answered} answer=${answer}>${(found) => html`
+    ${found.comment && html`<p>${found.comment}</p>`}
+    <dl class="facts">
+      <dt>Primary key</dt><dd>${found.primary_keys.join(", ")}</dd>
+      ${found.partition_keys.length > 0 && html`<dt>Partitions by</dt><dd>${found.partition_keys.join(", ")}</dd>`}
+      <dt>Options</dt><dd>${Object.entries(found.options).map(([key, value]) => `${key} = ${value}`).join("; ") || "none are set"}</dd>
+    </dl>
+    <div class="row">
+      <${Change} allowed=${allowed} kind="table" name=${name} change="compact" label="Compact" />
+      <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots of" />
+    </div>
+    <h2>Look up</h2><${Lookup} table=${found} />
+    <h2>Rows</h2><${Content} table=${found} />
+    <h2>Levels</h2><${Levels} buckets=${found.buckets} />
+    <h2>Snapshots</h2><${Snapshots} table=${found} />
+    <h2>Columns</h2>
+    <${Rows} caption="Columns as they are now" rows=${found.columns} columns=${[["column", (each) => each.name], ["type", (each) => each.type], ["comment", (each) => text(each.comment)]]} />
+    <h2>Schema history</h2>
+    <${Rows} caption="Schemas, oldest first" rows=${found.schemas} columns=${[["schema", (each) => each.schema_id, "number"], ["time", (each) => each.update_time], ["fields", (each) => each.fields]]} />
+    ${asIs(found.partitions.filter((each) => each.partition !== "{}"), "Partitions")}
+    ${asIs(found.consumers, "Consumers")}
+    ${asIs(found.branches, "Branches")}`}<//>`;
+}

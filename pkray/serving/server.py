@@ -1,0 +1,111 @@
+"""Runs the server."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import logging
+import secrets
+import socket
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import uvicorn
+
+from pkray.api.catalog import Catalog
+from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.serving.application import application
+from pkray.serving.guard import LEAST_TOKEN, TOKEN_PARAMETER, Access
+
+_log = logging.getLogger(__name__)
+
+_TOKEN_BYTES = 32
+_KEEP_ALIVE_SECONDS = 30
+_CLOSE_SECONDS = 10
+"""For which requests that run are waited for at the end."""
+
+
+def serve(
+    catalog: Catalog,
+    host: str = "127.0.0.1",
+    port: int = 8470,
+    *,
+    token_file: Path | None = None,
+    hosts: Sequence[str] = (),
+    allow_changes: bool = False,
+    with_console: bool = True,
+) -> None:
+    """Serve a warehouse until the process is told to end.
+
+    Args:
+        host: the address to listen at; with another one than this machine's own, everybody in the
+            network may send requests, and see tokens unless something before it encrypts.
+        port: 0: any that is free.
+        token_file: holds the token; by default a new one is printed.
+        hosts, allow_changes, with_console: as of `application`.
+
+    Raises:
+        OptionError: the token is too short, or there is no such file.
+        ServiceUnavailableError: the address is taken, or none of this machine's.
+    """
+    given = _read_token(token_file) if token_file is not None else None
+    access = Access(given or secrets.token_urlsafe(_TOKEN_BYTES), tuple(hosts))
+    with contextlib.closing(_listening(host, port)) as listener:
+        bound = listener.getsockname()[1]
+        _print_address(host, bound, None if given else access.token)
+        config = uvicorn.Config(
+            application(catalog, access, allow_changes=allow_changes, with_console=with_console),
+            log_config=None,
+            access_log=False,  # URLs of first requests have the token
+            server_header=False,
+            proxy_headers=False,
+            lifespan="off",
+            ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=_CLOSE_SECONDS,
+        )
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _read_token(path: Path) -> str:
+    try:
+        token = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise OptionError(f"the file of the token, {path}, cannot be read: {error}") from None
+    if len(token) < LEAST_TOKEN or not token.isascii():
+        raise OptionError(
+            f"the token in {path} is too short, or has other letters than ASCII: write "
+            f"{LEAST_TOKEN} or more that nobody can guess"
+        )
+    return token
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        family, _, _, _, address = found[0]
+        listener = socket.create_server(address[:2], family=family)
+    except OSError as error:
+        raise ServiceUnavailableError(
+            f"cannot listen at {host}:{port}: {error.strerror or error}; choose another --port or "
+            "--host"
+        ) from None
+    if not _is_own(address[0]):
+        _log.warning(
+            "%s is open to the network, and tokens are sent as they are: put a proxy with TLS "
+            "before it",
+            host,
+        )
+    return listener
+
+
+def _is_own(address: object) -> bool:
+    return ipaddress.ip_address(str(address)).is_loopback
+
+
+def _print_address(host: str, port: int, token: str | None) -> None:
+    """Say where it is, on the terminal alone: the log does not hold the token."""
+    named = f"[{host}]" if ":" in host else host
+    query = f"/?{TOKEN_PARAMETER}={token}" if token else "/"
+    print(f"http://{named}:{port}{query}", flush=True, file=sys.stdout)

@@ -1,0 +1,141 @@
+"""One table, as the console shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from pkray.api.catalog import Catalog
+from pkray.errors import InputError
+from pkray.format.partition_text import value_text as value_text
+from pkray.schema.table_schema import TableSchema
+from pkray.serving.cells import columns_of, records_of, rows_of
+
+_SNAPSHOTS = 200
+"""The newest, which a time line shows."""
+_BUCKETS = 200
+"""Buckets whose levels are drawn."""
+_SCHEMAS = 50
+MOST_ROWS = 500
+
+
+def table(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Describe a table: columns, options, snapshots with tags, buckets with their levels, schemas.
+
+    Raises:
+        TableNotFoundError: there is none.
+    """
+    found = catalog.load_table(name)
+    snapshots = found.snapshots()
+    newest = snapshots.slice(max(snapshots.num_rows - _SNAPSHOTS, 0))
+    return {
+        "name": found.name,
+        "comment": found.comment,
+        "primary_keys": list(found.primary_keys),
+        "partition_keys": list(found.partition_keys),
+        "columns": _columns(found.schema),
+        "options": found.options,
+        "snapshots": [
+            {
+                "id": each["snapshot_id"],
+                "kind": each["commit_kind"],
+                "time": each["commit_time"],
+                "rows": each["total_record_count"],
+                "added": each["delta_record_count"],
+                "user": each["commit_user"],
+            }
+            for each in records_of(newest)
+        ],
+        "snapshot_count": snapshots.num_rows,
+        "tags": records_of(found.system("tags")),
+        "branches": records_of(found.system("branches")),
+        "consumers": records_of(found.system("consumers")),
+        "buckets": _buckets(found.files()),
+        "schemas": records_of(found.system("schemas"))[-_SCHEMAS:],
+        "partitions": records_of(found.system("partitions"))[:_BUCKETS],
+    }
+
+
+def rows(catalog: Catalog, name: str, snapshot: int | None, count: int) -> dict[str, Any]:
+    """Read the first rows of a table at a snapshot.
+
+    Raises:
+        TableNotFoundError, SnapshotNotFoundError: there is no such table or snapshot.
+    """
+    wanted = max(1, min(count, MOST_ROWS))
+    view = catalog.load_table(name).at(snapshot)
+    kept, left = [], wanted
+    for batch in view.to_batches():
+        kept.append(batch.slice(0, left))
+        left -= kept[-1].num_rows
+        if not left:
+            break
+    schema = view.schema.arrow_schema
+    found = pa.Table.from_batches(kept, schema)
+    at = None if view.snapshot is None else view.snapshot.id
+    return {"snapshot": at, "columns": columns_of(schema), "rows": rows_of(found)}
+
+
+def lookup(catalog: Catalog, name: str, key: Mapping[str, str]) -> dict[str, Any]:
+    """Find the row of a key, as it is now.
+
+    Args:
+        key: values as text, by column.
+
+    Raises:
+        InputError: a column of the key is not given, or has another type.
+    """
+    found = catalog.load_table(name)
+    missing = [each for each in found.primary_keys if each not in key]
+    if missing:
+        raise InputError(f"a value of {', '.join(missing)} is missing: give the whole key")
+    values = {each: [_value(found.schema, each, key[each])] for each in found.primary_keys}
+    answer = found.lookup(pa.table(values))
+    return {"columns": columns_of(answer.schema), "rows": rows_of(answer)}
+
+
+def _value(schema: TableSchema, name: str, text: str) -> Any:
+    """Read a value of the key as its column has it."""
+    kind = schema.arrow_schema.field(name).type
+    try:
+        return pa.scalar(text, pa.string()).cast(kind).as_py()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise InputError(
+            f"{text!r} is no {kind} for the column {name!r}: write it as SQL would",
+            column=name,
+            value=text,
+        ) from None
+
+
+def _columns(schema: TableSchema) -> list[dict[str, Any]]:
+    return [
+        {"name": each.name, "type": str(each.type), "comment": each.description}
+        for each in schema.fields
+    ]
+
+
+def _buckets(files: pa.Table) -> list[dict[str, Any]]:
+    """Sum up the files of each bucket by level."""
+    if not files.num_rows:
+        return []
+    sums = files.group_by(["partition", "bucket", "level"], use_threads=False).aggregate(
+        [("file_size_in_bytes", "sum"), ("record_count", "sum"), ("file_path", "count")]
+    )
+    sums = sums.sort_by([(name, "ascending") for name in ("partition", "bucket", "level")])
+    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
+    for each in sums.to_pylist():
+        levels = found.setdefault((each["partition"], each["bucket"]), [])
+        levels.append(
+            {
+                "level": each["level"],
+                "bytes": each["file_size_in_bytes_sum"],
+                "rows": each["record_count_sum"],
+                "files": each["file_path_count"],
+            }
+        )
+    return [
+        {"partition": partition, "bucket": bucket, "levels": levels}
+        for (partition, bucket), levels in list(found.items())[:_BUCKETS]
+    ]

@@ -1,0 +1,441 @@
+"""What is served of a warehouse: metrics, the console's answers, its files, and the command."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.testclient import TestClient
+
+import pkray
+from pkray.serving.application import CONSOLE, application
+from pkray.serving.guard import Access
+from pkray.serving.server import _read_token
+from pkray.serving.sql import Limits
+from pkray.storage.secrets import hide
+
+TOKEN = "t0ken-that-nobody-guesses"
+MARKUP = "<img src=x onerror=alert(1)>"
+_WAIT_SECONDS = 120.0
+
+
+def client(catalog: pkray.Catalog, **how: Any) -> TestClient:
+    served = application(catalog, Access(TOKEN), **how)
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return TestClient(served, base_url="http://localhost:8470", headers=headers)
+
+
+@pytest.fixture
+def table(catalog: pkray.Catalog) -> pkray.Table:
+    made = catalog.create_table(
+        "shop.orders", [("id", "BIGINT"), ("name", "STRING")], ["id"], options={"bucket": "2"}
+    )
+    made.upsert([{"id": each, "name": f"n{each}"} for each in range(20)])
+    return made
+
+
+@pytest.fixture
+def web(catalog: pkray.Catalog, table: pkray.Table) -> TestClient:
+    return client(catalog)
+
+
+def answer(web: TestClient, path: str, **parameters: Any) -> Any:
+    found = web.get(path, params=parameters)
+    assert found.status_code == 200, found.text
+    return found.json()
+
+
+def refused(web: TestClient, path: str, status: int, **parameters: Any) -> str:
+    found = web.get(path, params=parameters)
+    assert found.status_code == status, found.text
+    return str(found.json()["error"])
+
+
+def test_metrics_are_those_of_the_catalog(web):
+    families = text_string_to_metric_families(web.get("/metrics").text)
+    (rows,) = [each for each in families if each.name == "pkray_table_rows"]
+    assert [(each.labels, each.value) for each in rows.samples] == [({"table": "shop.orders"}, 20)]
+
+
+def test_metrics_say_in_which_format_they_are(web):
+    assert web.get("/metrics").headers["content-type"].startswith("text/plain; version=0.0.4")
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "/metrics", "/api/home", "/api/tables/shop.orders", "/console/app.js"]
+)
+def test_nothing_is_there_without_a_token(catalog, table, path):
+    web = client(catalog)
+    del web.headers["Authorization"]
+    assert web.get(path).status_code == 401
+
+
+def test_health_is(catalog):
+    web = client(catalog)
+    del web.headers["Authorization"]
+    assert web.get("/health").text == "ok\n"
+
+
+def test_without_the_console_there_are_metrics_alone(catalog, table):
+    web = client(catalog, with_console=False)
+    statuses = {path: web.get(path).status_code for path in ("/metrics", "/", "/api/home")}
+    assert statuses == {"/metrics": 200, "/": 404, "/api/home": 404}
+
+
+def test_home_lists_tables_with_their_sizes(web, table):
+    (found,) = answer(web, "/api/home")["tables"]
+    assert (found["name"], found["rows"]) == ("shop.orders", 20)
+    assert found["bytes"] == sum(table.files().column("file_size_in_bytes").to_pylist())
+
+
+def test_home_says_what_needs_attention(catalog):
+    made = catalog.create_table(
+        "shop.many", [("id", "INT")], ["id"], options={"write-only": "true"}
+    )
+    for each in range(12):
+        made.upsert([{"id": each}])
+    (note,) = answer(client(catalog), "/api/home")["attention"]
+    assert (note["kind"], note["name"]) == ("table", "shop.many")
+    assert "12 files of level 0" in note["text"]
+
+
+def test_a_table_has_its_levels_to_scale(web, table):
+    buckets = answer(web, "/api/tables/shop.orders")["buckets"]
+    drawn = sum(level["bytes"] for each in buckets for level in each["levels"])
+    assert drawn == sum(table.files().column("file_size_in_bytes").to_pylist())
+    assert [each["bucket"] for each in buckets] == [0, 1]
+
+
+def test_a_table_has_its_snapshots_and_tags(web, table):
+    table.tags.create("v1")
+    found = answer(web, "/api/tables/shop.orders")
+    assert [each["id"] for each in found["snapshots"]] == [1]
+    assert [(each["tag_name"], each["snapshot_id"]) for each in found["tags"]] == [("v1", 1)]
+
+
+def test_a_table_has_its_schemas(web, table):
+    table.alter.add_column("note", "STRING")
+    found = answer(web, "/api/tables/shop.orders")
+    assert [each["schema_id"] for each in found["schemas"]] == [0, 1]
+    assert [each["name"] for each in found["columns"]] == ["id", "name", "note"]
+
+
+def test_a_table_without_snapshots_is_shown_too(catalog):
+    catalog.create_table("shop.empty", [("id", "INT")], ["id"])
+    found = answer(client(catalog), "/api/tables/shop.empty")
+    assert (found["buckets"], found["snapshots"]) == ([], [])
+
+
+def test_rows_are_read_at_a_snapshot(web, table):
+    table.delete([{"id": each} for each in range(20)])
+    assert len(answer(web, "/api/tables/shop.orders/rows", snapshot=1)["rows"]) == 20
+    assert answer(web, "/api/tables/shop.orders/rows")["rows"] == []
+
+
+def test_no_more_rows_are_read_than_asked_for(web):
+    assert len(answer(web, "/api/tables/shop.orders/rows", count=3)["rows"]) == 3
+
+
+@pytest.mark.parametrize("given", [{"snapshot": "x"}, {"count": "many"}])
+def test_what_is_no_number_is_refused(web, given):
+    assert "whole numbers" in refused(web, "/api/tables/shop.orders/rows", 400, **given)
+
+
+def test_a_snapshot_that_is_not_there_is_not_found(web):
+    assert "7" in refused(web, "/api/tables/shop.orders/rows", 404, snapshot=7)
+
+
+def test_a_lookup_finds_the_row_of_a_key(web):
+    found = answer(web, "/api/tables/shop.orders/lookup", id="7")
+    assert found["rows"] == [[7, "n7"]]
+
+
+def test_a_lookup_of_a_key_that_is_not_there_finds_nothing(web):
+    assert answer(web, "/api/tables/shop.orders/lookup", id="77")["rows"] == []
+
+
+@pytest.mark.parametrize(("given", "said"), [({}, "id is missing"), ({"id": "x"}, "'x' is no")])
+def test_a_key_that_is_none_is_refused(web, given, said):
+    assert said in refused(web, "/api/tables/shop.orders/lookup", 400, **given)
+
+
+@pytest.mark.parametrize("path", ["/api/tables/shop.nothing", "/api/queries/nothing"])
+def test_a_name_that_is_not_there_is_not_found(web, path):
+    refused(web, path, 404)
+
+
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "shop.orders%2f..%2fx", "a%00b.c"])
+def test_a_name_leads_nowhere_else(web, name):
+    assert web.get(f"/api/tables/{name}").status_code == 404
+
+
+def test_names_and_values_that_are_markup_stay_what_they_are(catalog):
+    name = "shop.<b>x"
+    made = catalog.create_table(name, [("id", "INT"), (MARKUP, "STRING")], ["id"], comment=MARKUP)
+    made.upsert([{"id": 1, MARKUP: MARKUP}])
+    web = client(catalog)
+    rows = answer(web, f"/api/tables/{name}/rows")
+    assert rows["rows"] == [[1, MARKUP]]
+    assert web.get(f"/api/tables/{name}").headers["content-type"] == "application/json"
+
+
+@pytest.fixture
+def query(catalog: pkray.Catalog) -> Iterator[Any]:
+    source = catalog.create_table(
+        "q.s", [("k", "INT"), ("v", "INT")], ["k"], options={"changelog-producer": "lookup"}
+    )
+    source.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 2}])
+    text = "SELECT v % 2 AS side, COUNT(*) AS n FROM q.s GROUP BY v % 2"
+    running = catalog.sql(text).materialize("q.r")
+    running.wait({"q.s": source.latest_snapshot().id}, _WAIT_SECONDS)
+    yield running
+    running.drop()
+
+
+def test_a_query_is_a_graph_of_operators(catalog, query):
+    graph = answer(client(catalog), f"/api/queries/{query.name}")["graph"]
+    numbers = {each["id"] for each in graph["nodes"]}
+    assert {end for edge in graph["edges"] for end in edge} == numbers
+    kinds = {each["type"] for each in graph["nodes"]}
+    assert {"scan", "aggregate", "sink"} <= kinds
+    (held,) = [each for each in graph["nodes"] if each["type"] == "aggregate"]
+    assert held["state_rows"] == 2
+    assert held["state_bytes"] > 0
+
+
+def test_a_query_says_how_far_it_is(catalog, query):
+    found = answer(client(catalog), f"/api/queries/{query.name}")
+    assert (found["state"], found["tables"]) == ("running", ["q.r"])
+    assert set(found["sources"]) == {"q.s"}
+
+
+def sql(web: TestClient, text: str, **given: Any) -> Any:
+    return web.post("/api/sql", json={"text": text, **given})
+
+
+def test_a_statement_is_answered_with_its_columns(web):
+    found = sql(web, "SELECT id, name FROM shop.orders WHERE id < 2 ORDER BY id").json()
+    assert [each["name"] for each in found["columns"]] == ["id", "name"]
+    assert (found["rows"], found["cut"]) == ([[0, "n0"], [1, "n1"]], False)
+
+
+@pytest.mark.parametrize(
+    "text", ["SHOW TABLES IN shop", "DESCRIBE shop.orders", "EXPLAIN SELECT 1"]
+)
+def test_a_statement_that_lists_is_answered(web, text):
+    assert sql(web, text).json()["rows"]
+
+
+def test_a_statement_that_changes_is_refused_and_changes_nothing(web, table):
+    found = sql(web, "DELETE FROM shop.orders")
+    assert found.status_code == 400
+    assert "pkray sql" in found.json()["error"]
+    assert table.to_arrow().num_rows == 20
+
+
+def test_a_statement_that_is_not_understood_says_where(web):
+    found = sql(web, "SELECT nothing FROM shop.orders")
+    assert found.status_code == 400
+    assert "line 1" in found.json()["error"]
+
+
+def test_more_rows_than_may_be_are_left_out(catalog, table):
+    found = sql(client(catalog, limits=Limits(rows=5)), "SELECT * FROM shop.orders").json()
+    assert (len(found["rows"]), found["cut"]) == (5, True)
+
+
+def test_more_bytes_than_may_be_are_left_out(catalog, table):
+    web = client(catalog, limits=Limits(bytes=10))
+    assert sql(web, "SELECT * FROM shop.orders").json()["cut"]
+
+
+def test_a_statement_that_takes_too_long_is_ended(catalog, table):
+    web = client(catalog, limits=Limits(seconds=0.2))
+    text = "SELECT COUNT(*) FROM " + ", ".join(f"shop.orders AS t{each}" for each in range(8))
+    found = sql(web, text)
+    assert found.status_code == 400
+    assert "takes more than 0.2 s" in found.json()["error"]
+
+
+@pytest.mark.parametrize("body", ["", "[]", '{"text": 1}', '{"text": "SELECT 1", "x": 1}', "\xff"])
+def test_a_body_that_is_no_statement_is_refused(web, body):
+    assert web.post("/api/sql", content=body.encode("latin-1")).status_code == 400
+
+
+def test_the_cluster_says_what_memory_the_process_takes(web):
+    found = answer(web, "/api/cluster")
+    assert found["kind"] == "embedded"
+    assert found["memory"]["embedded"]["process"] > 1 << 20
+
+
+def test_nothing_is_changed_where_that_is_not_allowed(web):
+    assert answer(web, "/api/access") == {"changes": []}
+    assert web.post("/api/change/table/shop.orders/compact").status_code == 404
+
+
+def test_where_it_is_a_table_is_compacted(catalog, table):
+    table.upsert([{"id": 1, "name": "again"}])
+    web = client(catalog, allow_changes=True)
+    assert web.post("/api/change/table/shop.orders/compact").status_code == 200
+    assert ["table", "compact"] in answer(web, "/api/access")["changes"]
+
+
+def test_where_it_is_a_query_is_stopped_and_resumed(catalog, query):
+    web = client(catalog, allow_changes=True)
+    assert web.post(f"/api/change/query/{query.name}/stop").json() == {"done": "stopped"}
+    assert query.status()["state"] == "stopped"
+    assert web.post(f"/api/change/query/{query.name}/resume").json() == {"done": "resumed"}
+
+
+def test_a_change_that_there_is_none_of_is_not_found(catalog, table):
+    web = client(catalog, allow_changes=True)
+    assert web.post("/api/change/table/shop.orders/drop").status_code == 404
+
+
+def test_what_changes_is_not_done_by_a_link(catalog, table):
+    web = client(catalog, allow_changes=True)
+    assert web.get("/api/change/table/shop.orders/compact").status_code == 405
+
+
+def test_an_error_shows_no_secret(web, monkeypatch):
+    options = property(lambda _: hide({"secret_access_key": "s3cr3t-value"}))
+    monkeypatch.setattr(pkray.Catalog, "storage_options", options)
+    said = refused(web, "/api/tables/shop.orders/lookup", 400, id="s3cr3t-value")
+    assert "is no int64" in said
+    assert "s3cr3t-value" not in said
+
+
+FILES = sorted(path for path in CONSOLE.rglob("*") if path.is_file())
+OWN = [path for path in FILES if path.parent == CONSOLE]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_each_file_of_the_console_is_served(web, path):
+    found = web.get(f"/console/{path.relative_to(CONSOLE)}")
+    assert found.content == path.read_bytes()
+
+
+def test_no_other_file_is_served(web):
+    for path in ("/console/../guard.py", "/console/%2e%2e/guard.py", "/console//etc/passwd"):
+        assert web.get(path).status_code == 404
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_own_files_make_no_markup_of_values_and_load_nothing_from_elsewhere(path):
+    text = path.read_text()
+    for word in ("innerHTML", "outerHTML", "insertAdjacent", "dangerously", "document.write"):
+        assert word not in text
+    assert not re.search(r"\beval\(|new Function|javascript:", text)
+    assert set(re.findall(r"https?://[^\s\"'<>]+", text)) <= {"http://www.w3.org/2000/svg"}
+
+
+def test_the_page_has_no_script_or_style_within():
+    page = (CONSOLE / "index.html").read_text()
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\bon\w+=|\bstyle=", page)
+
+
+@pytest.mark.parametrize(
+    "path", [each for each in OWN if each.suffix == ".js"], ids=lambda p: p.name
+)
+def test_modules_import_what_is_there(path):
+    for name in re.findall(r'from "(\./[^"]+)"', path.read_text()):
+        assert (CONSOLE / name).is_file()
+
+
+def test_vendored_files_are_those_that_their_list_says():
+    rows = re.findall(
+        r"^\| ([\w.-]+) \|.*\| (\w{64}) \|$", (CONSOLE / "vendor/README.md").read_text(), re.M
+    )
+    sums = {
+        name: hashlib.sha256((CONSOLE / "vendor" / name).read_bytes()).hexdigest()
+        for name, _ in rows
+    }
+    assert dict(rows) == sums
+    others = {path.name for path in (CONSOLE / "vendor").iterdir()} - set(sums)
+    assert others == {
+        "README.md",
+        "dagre.LICENSE",
+        "htm.LICENSE",
+        "preact.LICENSE",
+        "uplot.LICENSE",
+    }
+
+
+def test_a_token_is_read_from_a_file(tmp_path):
+    (tmp_path / "token").write_text(f"{TOKEN}\n")
+    assert _read_token(tmp_path / "token") == TOKEN
+
+
+@pytest.mark.parametrize("content", ["", "short", "\u00fc" * 40])
+def test_a_token_that_can_be_guessed_is_refused(tmp_path, content):
+    (tmp_path / "token").write_text(content)
+    with pytest.raises(pkray.OptionError, match="too short"):
+        _read_token(tmp_path / "token")
+
+
+def test_a_file_of_a_token_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(pkray.OptionError, match="cannot be read"):
+        _read_token(tmp_path / "nothing")
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """What `pkray serve` prints, and its process."""
+    words = [sys.executable, "-m", "pkray", "serve", str(tmp_path / "w"), "--port", "0"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    yield process.stdout.readline().strip(), process
+    process.kill()
+    process.wait(_WAIT_SECONDS)
+
+
+def test_the_command_prints_an_address_that_a_browser_opens(served):
+    address, _ = served
+    cookies = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    with cookies.open(address, timeout=_WAIT_SECONDS) as page:
+        assert b"<title>pkray</title>" in page.read()
+        assert "token" not in page.url
+    root = address.partition("/?")[0]
+    with cookies.open(f"{root}/metrics", timeout=_WAIT_SECONDS) as metrics:
+        assert b"pkray_worker_memory_bytes" in metrics.read()
+
+
+def test_the_command_logs_no_token(served):
+    address, process = served
+    urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(
+        address, timeout=_WAIT_SECONDS
+    ).close()
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(f"{address}x", timeout=_WAIT_SECONDS)
+    os.kill(process.pid, signal.SIGTERM)
+    said = "".join(process.communicate(timeout=_WAIT_SECONDS))
+    assert address.partition("token=")[2] not in said
+
+
+def test_the_command_ends_when_it_is_told(served):
+    _, process = served
+    begun = time.monotonic()
+    os.kill(process.pid, signal.SIGTERM)
+    process.wait(_WAIT_SECONDS)
+    assert time.monotonic() - begun < _WAIT_SECONDS
+
+
+def test_an_address_that_is_taken_is_named(served, tmp_path):
+    address, _ = served
+    port = re.search(r":(\d+)/", address).group(1)
+    words = [sys.executable, "-m", "pkray", "serve", str(tmp_path / "w"), "--port", port]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=_WAIT_SECONDS)
+    assert done.returncode == 1
+    assert f"cannot listen at 127.0.0.1:{port}" in done.stderr
