@@ -40,6 +40,7 @@ class Program:
 PROGRAMS: Mapping[str, Program] = {
     "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis"),
     "systemd": Program("systemd-analyze", "systemd", "has systemd check its units"),
+    "promtool": Program("promtool", "prometheus", "has Prometheus check rules and metrics"),
 }
 """By marker."""
 

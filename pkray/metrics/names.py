@@ -197,5 +197,12 @@ WORKER_START_TIME_SECONDS = Metric(
     "When a process began, in seconds since 1970.",
 )
 
+WORKER_MACHINE_MEMORY_RATIO = Metric(
+    "pkray_worker_machine_memory_ratio",
+    "gauge",
+    "ratio",
+    "Share of the memory of a process's machine, or of its container, that is in use.",
+)
+
 METRICS = {each.name: each for each in list(globals().values()) if isinstance(each, Metric)}
 """All of them, by name."""

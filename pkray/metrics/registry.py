@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TypeAlias
 
 from pkray.metrics.collection import (
@@ -23,11 +21,15 @@ from pkray.metrics.collection import (
     added,
     any_gone,
 )
+from pkray.metrics.memory import machine_memory_share, process_memory
 from pkray.metrics.metric import Metric
-from pkray.metrics.names import WORKER_MEMORY_BYTES, WORKER_START_TIME_SECONDS
+from pkray.metrics.names import (
+    WORKER_MACHINE_MEMORY_RATIO,
+    WORKER_MEMORY_BYTES,
+    WORKER_START_TIME_SECONDS,
+)
 
 _log = logging.getLogger(__name__)
-_STATM = Path("/proc/self/statm")
 _BEGAN = time.time()
 
 Read: TypeAlias = Callable[[], Iterable[Reading]]
@@ -154,9 +156,11 @@ class _Process:
 
     def read(self) -> Iterator[Reading]:
         yield WORKER_START_TIME_SECONDS, (), _BEGAN
-        if _STATM.exists():
-            pages = int(_STATM.read_text().split()[1])
-            yield WORKER_MEMORY_BYTES, ("process",), float(pages * os.sysconf("SC_PAGE_SIZE"))
+        taken, share = process_memory(), machine_memory_share()
+        if taken is not None:
+            yield WORKER_MEMORY_BYTES, ("process",), float(taken)
+        if share is not None:
+            yield WORKER_MACHINE_MEMORY_RATIO, (), share
 
 
 REGISTRY = Registry()

@@ -140,9 +140,9 @@ def test_nothing_runs_as_root():
 
 def test_the_health_check_is_that_of_the_image_in_compose():
     ours = {name for name, each in compose()["services"].items() if "build" in each}
-    assert ours == {"head", "worker", "spark"}
+    assert ours == {"head", "worker", "spark", "console"}
     other = {name for name in ours if "healthcheck" in compose()["services"][name]}
-    assert other == {"spark"}
+    assert other == {"spark", "console"}
     assert json.loads(instruction("HEALTHCHECK")[0].partition("CMD ")[2]) == [
         "pkray",
         "service",

@@ -73,7 +73,7 @@ def test_secrets_are_files_alone():
     assert "deploy/secrets/" in ignored
 
 
-@pytest.mark.parametrize("name", ["head", "worker", "spark"])
+@pytest.mark.parametrize("name", ["head", "worker", "spark", "console"])
 def test_what_compose_sets_are_settings(name):
     known = {each.variable for each in SETTINGS}
     given = compose()["services"][name]["environment"]

@@ -52,5 +52,7 @@ def test_a_missing_program_is_an_error_where_all_are_wanted(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setenv(WANTED, "all")
     config = SimpleNamespace(addinivalue_line=lambda *_: None)
-    with pytest.raises(pytest.UsageError, match="redis-server, systemd-analyze is missing"):
+    with pytest.raises(
+        pytest.UsageError, match="redis-server, systemd-analyze, promtool is missing"
+    ):
         ProgramTests().pytest_configure(config)
