@@ -131,6 +131,7 @@ def test_spilled_queries_find_the_same_values_equal(values: str, form: str) -> N
     assert [r for b in run(relation.plan, memory=4096) for r in b.to_pylist()] == whole
 
 
+@pytest.mark.sampled(80)
 @pytest.mark.parametrize("mode", ["insert", "all"])
 @pytest.mark.parametrize("form", QUERIES)
 @pytest.mark.parametrize("values", VALUES)
