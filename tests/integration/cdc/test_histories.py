@@ -63,7 +63,7 @@ def written(folder: str, records: list[str | None]) -> Path:
     return file
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
     history = data.draw(histories())
@@ -82,7 +82,7 @@ def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
         assert content(table).equals(source(history.content))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_debezium_s_events_in_avro_become_the_source_s_content(data: st.DataObject):
     history = data.draw(histories())
@@ -114,7 +114,7 @@ def test_debezium_s_events_in_avro_become_the_source_s_content(data: st.DataObje
         assert content(table).equals(source(history.content))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_maxwell_s_and_canal_s_events_become_the_source_s_content(data: st.DataObject):
     history = data.draw(histories(finite=True))
@@ -128,7 +128,7 @@ def test_maxwell_s_and_canal_s_events_become_the_source_s_content(data: st.DataO
         assert content(table, MYSQL).equals(source(history.content, MYSQL))
 
 
-@settings(max_examples=examples(60))
+@settings(max_examples=examples(20))
 @given(data=st.data())
 def test_values_that_events_do_not_bring_are_those_that_rows_have(data: st.DataObject):
     history = data.draw(histories())
