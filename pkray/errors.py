@@ -114,6 +114,10 @@ class ChangeRecordError(InputError):
     """An event of a stream of changes that cannot be read; names its place and the reason."""
 
 
+class ChangeSourceError(PkrayError):
+    """A database or a broker whose changes are read fails, or has lost what is to be read next."""
+
+
 class SchemaChangedError(SchemaError):
     """The table's definition has changed since it was loaded, in a way that matters here."""
 

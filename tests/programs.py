@@ -26,18 +26,34 @@ class Program:
         name: of the executable.
         package: of Debian, that has it.
         purpose: of the marker.
+        folders: a pattern of where the package has it, if not on the path.
     """
 
     name: str
     package: str
     purpose: str
+    folders: str = ""
+
+    @property
+    def path(self) -> str | None:
+        """Where it is; None: it is missing."""
+        folders = sorted(Path("/").glob(self.folders), reverse=True) if self.folders else []
+        searched = os.pathsep.join([os.environ.get("PATH", ""), *map(str, folders)])
+        found = shutil.which(self.name, path=searched)
+        return None if found is None else str(Path(found).resolve())
 
     @property
     def is_there(self) -> bool:
-        return shutil.which(self.name) is not None
+        return self.path is not None
 
 
 PROGRAMS: Mapping[str, Program] = {
+    "postgres": Program(
+        "postgres",
+        "postgresql",
+        "runs a PostgreSQL, and follows a table of it",
+        "usr/lib/postgresql/*/bin",
+    ),
     "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis"),
     "systemd": Program("systemd-analyze", "systemd", "has systemd check its units"),
     "promtool": Program("promtool", "prometheus", "has Prometheus check rules and metrics"),

@@ -21,6 +21,11 @@ change, and that the database did not log, is looked up in the table (``stored_v
 a partial-update table. ``bad_records`` writes what cannot be read to a table of its own:
 ``db.t$errors`` names the one beside ``db.t``, which stays when that is dropped.
 
+`postgres` follows a table of a PostgreSQL: Debezium runs in this process (``engine``), and what it
+brings becomes changes as files do (``postgres_source``). A commit has the place in the source's log
+as a property, and only then is the server told of it; ``postgres_session`` asks the server for what
+Debezium does not say.
+
 What it does not do:
 
 - A number that stands for a time, and text that may be a decimal or its bytes, is read where the
@@ -44,6 +49,11 @@ What it does not do:
 - In Spark a bad record ends the job, columns are not added, and a value that did not change is kept
   by a partial-update table alone.
 - Columns that are added without a schema are of the types that their first values show.
+- A table of PostgreSQL 14 or newer is followed by one process, into an empty table; a newer process
+  takes over. A commit may end within a transaction of the source. All first rows come in one
+  commit, whose files are written before. Where the newest commit with a place has expired, or the
+  slot was dropped, following ends with an error, and the table is made anew. An event that cannot
+  be read ends it too.
 - Events of several tables in one stream are not told apart: route them before.
 """
 
@@ -58,18 +68,31 @@ if TYPE_CHECKING:
     from pkray.cdc.decoding import decode
     from pkray.cdc.frames import changes
     from pkray.cdc.kinds import with_row_kinds
+    from pkray.cdc.postgres_source import PostgresSource, postgres
     from pkray.cdc.upserts import Upserted, upsert
 
-__all__ = ["ERRORS", "Upserted", "changes", "decode", "open_errors", "upsert", "with_row_kinds"]
+__all__ = [
+    "ERRORS",
+    "PostgresSource",
+    "Upserted",
+    "changes",
+    "decode",
+    "open_errors",
+    "postgres",
+    "upsert",
+    "with_row_kinds",
+]
 
 __getattr__, __dir__ = opened_lazily(
     __name__,
     {
         "ERRORS": "bad_records",
+        "PostgresSource": "postgres_source",
         "Upserted": "upserts",
         "changes": "frames",
         "decode": "decoding",
         "open_errors": "bad_records",
+        "postgres": "postgres_source",
         "upsert": "upserts",
         "with_row_kinds": "kinds",
     },

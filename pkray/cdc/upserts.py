@@ -29,6 +29,7 @@ from pkray.cdc.stored_values import with_stored_values
 from pkray.errors import InputError
 from pkray.format.snapshot import Snapshot
 from pkray.rows.input import Missing
+from pkray.schema.types import DataType
 from pkray.service.client.writer import TableWriter
 from pkray.table.table import Table
 
@@ -88,13 +89,13 @@ class Upsert:
         while True:
             bad = BadRecords(self.errors, self.commit_user, self.commit_identifier)
             with bad, self.table.open_writer(self.commit_user, missing=self.missing) as writer:
-                target = self._target()
+                target = self.target()
                 decoder = Decoder(
                     self.format,
                     target,
                     self.handling,
                     self.new_columns,
-                    self._unavailable,
+                    self.unavailable,
                     stop if self.errors is None else bad.add,
                     self.schemas,
                 )
@@ -108,14 +109,16 @@ class Upsert:
                 else:
                     bad.commit()
                     return Upserted(commit(writer, self.commit_identifier), rows, bad.count)
-            self._grow(decoder.target, files)
+            self._check_read_again(decoder.target, files)
+            self.grow(decoder.target)
 
-    def _target(self) -> Target:
+    def target(self) -> Target:
+        """Give the columns that changes are to have."""
         lacks = self.missing == "null" or self.new_columns == "add"
         return Target.from_schema(self.table.schema, self.metadata, may_lack=lacks)
 
     @property
-    def _unavailable(self) -> UnavailablePolicy:
+    def unavailable(self) -> UnavailablePolicy:
         """Choose what the table's merge engine makes of values that events do not bring."""
         engine = self.table.schema.core.merge_engine
         if engine == "partial-update":
@@ -127,11 +130,16 @@ class Upsert:
     ) -> Iterator[pa.Table]:
         for file in files:
             for records, done in file.records():
-                yield self._rows(decoder.decode(records), records)
+                yield self.complete(decoder.decode(records), records)
                 advance(done)
 
-    def _rows(self, changes: Changes, records: Records) -> pa.Table:
-        if self._unavailable == "null":  # such a table takes no before-images
+    def complete(self, changes: Changes, records: Records) -> pa.Table:
+        """Give the rows of changes as a writer takes them, with values that did not change.
+
+        Raises:
+            InputError: no row has such a value.
+        """
+        if self.unavailable == "null":  # such a table takes no before-images
             return changes.rows.filter(pc.not_equal(changes.rows.column(ROW_KIND), "-U"))
         try:
             return with_stored_values(changes, self.table)
@@ -142,18 +150,28 @@ class Upsert:
                 **error.values,
             ) from None
 
-    def _grow(self, target: Target, files: Sequence[EventFile]) -> None:
-        """Give the table the columns that were found; the files are then read again."""
+    def grow(self, target: Target) -> None:
+        """Give the table the columns that were found."""
+        fields = [pa.field(name, kind.arrow) for name, kind in self._added(target).items()]
+        self.table.alter.merge_schema(pa.schema(fields))
+
+    def _added(self, target: Target) -> dict[str, DataType]:
         known = self.table.schema.names
-        added = {name: kind for name, kind in target.columns.items() if name not in known}
+        return {name: kind for name, kind in target.columns.items() if name not in known}
+
+    def _check_read_again(self, target: Target, files: Sequence[EventFile]) -> None:
+        """Check that files can be read again, after columns were added.
+
+        Raises:
+            InputError: one cannot.
+        """
+        added = self._added(target)
         if any(file.is_stream for file in files):
             raise InputError(
                 f"stdin has columns that the table has not ({', '.join(added)}), and is not read "
                 "twice: add them by table.alter.add_column, or give a file",
                 columns=list(added),
             )
-        fields = [pa.field(name, kind.arrow) for name, kind in added.items()]
-        self.table.alter.merge_schema(pa.schema(fields))
 
 
 def upsert(

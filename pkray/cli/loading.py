@@ -116,6 +116,7 @@ ENTRIES = (
     Entry("ui", "serve", "Open the console on this machine: print its address, with a token."),
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
+    Entry("cdc", "cdc", "Databases whose changes come to tables.", "cdc_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),
 )
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.programs import PROGRAMS, WANTED, ProgramTests
+from tests.programs import PROGRAMS, WANTED, Program, ProgramTests
 
 
 class Reporter:
@@ -32,9 +32,14 @@ def collected(*markers: str) -> tuple[list[str], list[str]]:
     return [item.name for item in items], reporter.lines
 
 
+@pytest.fixture
+def nothing(monkeypatch):
+    """No program is there."""
+    monkeypatch.setattr(Program, "path", None)
+
+
 @pytest.mark.parametrize("marker", PROGRAMS)
-def test_what_needs_a_missing_program_is_left_out_with_one_line(marker, monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
+def test_what_needs_a_missing_program_is_left_out_with_one_line(marker, nothing, monkeypatch):
     monkeypatch.delenv(WANTED, raising=False)
     kept, (line,) = collected("slow", marker, marker)
     assert kept == ["slow"]
@@ -43,16 +48,14 @@ def test_what_needs_a_missing_program_is_left_out_with_one_line(marker, monkeypa
     assert f"{program.name} is missing: apt-get install {program.package}" in line
 
 
-def test_nothing_is_said_where_nothing_is_left_out(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
+def test_nothing_is_said_where_nothing_is_left_out(nothing):
     assert collected("slow") == (["slow"], [])
 
 
-def test_a_missing_program_is_an_error_where_all_are_wanted(monkeypatch):
-    monkeypatch.setenv("PATH", "/nowhere")
+def test_a_missing_program_is_an_error_where_all_are_wanted(nothing, monkeypatch):
     monkeypatch.setenv(WANTED, "all")
     config = SimpleNamespace(addinivalue_line=lambda *_: None)
     with pytest.raises(
-        pytest.UsageError, match="redis-server, systemd-analyze, promtool is missing"
+        pytest.UsageError, match="postgres, redis-server, systemd-analyze, promtool is missing"
     ):
         ProgramTests().pytest_configure(config)

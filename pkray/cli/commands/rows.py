@@ -126,7 +126,7 @@ def upsert(
         upsert = Upsert(
             target,
             change_format,
-            _metadata(metadata),
+            metadata_of(metadata),
             Handling(decimals, times, binaries),
             "add" if merge_schema else "refuse",
             missing,  # type: ignore[arg-type] # checked there
@@ -266,7 +266,8 @@ def _upsert_changes(upsert: Upsert, files: list[EventFile], as_json: bool) -> No
     output.record({"rows": done.rows, **bad, **committed(done.snapshot)}, as_json)
 
 
-def _metadata(said: list[str] | None) -> dict[str, str]:
+def metadata_of(said: list[str] | None) -> dict[str, str]:
+    """Read ``--metadata``."""
     pairs = [each.partition("=") for each in said or ()]
     for column, _, member in pairs:
         if not (column and member):

@@ -1,0 +1,120 @@
+"""Questions to a PostgreSQL: about its replication slot, and marks in its log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from pkray.cdc.engine import start_java
+from pkray.errors import ChangeSourceError
+from pkray.storage.secrets import Secret
+
+MARK = "pkray"
+"""The prefix of the messages that are written to the source's log."""
+_SECONDS = "30"
+
+
+@dataclass(frozen=True)
+class Server:
+    """Locates a database, and says who asks."""
+
+    host: str
+    port: int
+    database: str
+    user: str
+    password: Secret
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Name them as Debezium does."""
+        return {
+            "database.hostname": self.host,
+            "database.port": str(self.port),
+            "database.dbname": self.database,
+            "database.user": self.user,
+            "database.password": self.password.reveal(),
+        }
+
+    def __str__(self) -> str:
+        return f"PostgreSQL {self.database!r} at {self.host}:{self.port}"
+
+
+class Session:
+    """Asks a server, over one connection.
+
+    Raises:
+        ChangeSourceError: it does not answer, or refuses.
+    """
+
+    def __init__(self, server: Server, slot: str) -> None:
+        self._server = server
+        self._slot = slot
+        start_java()
+        self._connection: Any = None
+        with self._named():
+            import jpype
+
+            said = jpype.JClass("java.util.Properties")()
+            for name, value in (
+                ("user", server.user),
+                ("password", server.password.reveal()),
+                ("connectTimeout", _SECONDS),
+                ("socketTimeout", _SECONDS),
+                ("ApplicationName", "pkray"),
+            ):
+                said.setProperty(name, value)
+            url = f"jdbc:postgresql://{server.host}:{server.port}/{server.database}"
+            self._connection = jpype.JClass("org.postgresql.Driver")().connect(url, said)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
+    ) -> None:
+        with suppress(Exception):  # it may be gone
+            self._connection.close()
+
+    def has_slot(self) -> bool:
+        """Whether the replication slot is there."""
+        found = self._first("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = ?")
+        return found != "0"
+
+    def kept_bytes(self) -> int:
+        """Tell how many bytes of its log the server keeps for the slot."""
+        found = self._first(
+            "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)::bigint::text "
+            "FROM pg_replication_slots WHERE slot_name = ?"
+        )
+        return int(found or 0)
+
+    def mark(self, content: str) -> None:
+        """Write a message to the log, which comes back as an event.
+
+        It is a transaction: behind a place within one the connector waits for the next.
+        """
+        self._first(f"SELECT pg_logical_emit_message(true, '{MARK}', ?)::text", content)
+
+    def _first(self, query: str, argument: str | None = None) -> str | None:
+        with self._named():
+            statement = self._connection.prepareStatement(query)
+            try:
+                statement.setString(1, self._slot if argument is None else argument)
+                rows = statement.executeQuery()
+                found = rows.getString(1) if rows.next() else None
+                return None if found is None else str(found)
+            finally:
+                statement.close()
+
+    @contextmanager
+    def _named(self) -> Any:
+        try:
+            yield
+        except ChangeSourceError:
+            raise
+        except Exception as error:  # Java's
+            said = error.getMessage() if hasattr(error, "getMessage") else error
+            raise ChangeSourceError(f"{self._server}: {said}", server=str(self._server)) from None

@@ -1,0 +1,326 @@
+"""A table of a PostgreSQL, kept as a table here: first its rows, then its changes."""
+
+from __future__ import annotations
+
+import base64
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+
+from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records
+from pkray.cdc.engine import Batch, Engine
+from pkray.cdc.postgres_session import Server, Session
+from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import ROW_KIND
+from pkray.cdc.upserts import Upsert
+from pkray.errors import ChangeSourceError, InputError
+from pkray.metadata.snapshots import SnapshotStore
+from pkray.rows.input import Missing
+from pkray.service.client.writer import TableWriter
+from pkray.storage.secrets import Secret
+from pkray.table.table import Table
+
+PLACE = "pkray.cdc.postgres.place"
+"""The property of a snapshot that says up to where the source's changes are in the table."""
+_SOURCE = "pkray.cdc.postgres.source"
+_PREFIX = "pkray"
+_TICK = 1.0
+"""Seconds for which a batch is awaited before the source is asked or stopped."""
+_SILENCE = 600.0
+"""Seconds for which a source that is asked for a mark may say nothing."""
+_NAME = re.compile(r"[^\s.,\"\\]+\.[^\s.,\"\\]+")
+_log = logging.getLogger(__name__)
+
+
+def postgres(
+    table: Table,
+    source: str,
+    *,
+    database: str,
+    host: str = "localhost",
+    port: int = 5432,
+    user: str | None = None,
+    password: str | None = None,
+    password_file: str | PathLike[str] | None = None,
+    slot: str | None = None,
+    metadata: Mapping[str, str] | None = None,
+    new_columns: NewColumnsPolicy = "refuse",
+    missing: Missing = "error",
+    heartbeat: float = 60.0,
+    warn_bytes: int = 1 << 30,
+    properties: Mapping[str, str] | None = None,
+) -> PostgresSource:
+    """Name a table of a PostgreSQL that a table here is to be like.
+
+    Args:
+        source: ``schema.table``, with a primary key. The server has ``wal_level = logical``, is 14
+            or newer, and lets the user replicate and make a publication.
+        user: default: PGUSER.
+        password: default: that of the file, or PGPASSWORD. It is kept from messages and files.
+        password_file: a file whose first line is the password.
+        slot: the replication slot, and its publication, made when they are not there; default: by
+            the table's name. It names the place in the log too: keep it.
+        metadata, new_columns, missing: as `pkray.cdc.upsert` takes them.
+        heartbeat: seconds after which the place is committed though the table did not change, so
+            that the server need not keep its log.
+        warn_bytes: of log that the server keeps for the slot, from which on a warning says so.
+        properties: further ones of Debezium's connector.
+
+    Raises:
+        InputError: an argument says nothing that can be.
+    """
+    if not _NAME.fullmatch(source):
+        raise InputError(f"source {source!r} is no table: write schema.table, as public.people")
+    own = slot or re.sub("[^a-z0-9_]", "_", f"pkray_{table.name}".lower())[:63]
+    if not re.fullmatch("[a-z0-9_]{1,63}", own):
+        raise InputError(f"slot {own!r} is no name of a slot: use a-z, 0-9 and _, 63 at most")
+    if password is None and password_file is not None:
+        try:
+            password = Path(password_file).read_text().split("\n", 1)[0]
+        except OSError as error:
+            raise InputError(f"the password's file cannot be read: {error}") from None
+    who = user or os.environ.get("PGUSER")
+    secret = os.environ.get("PGPASSWORD", "") if password is None else password
+    if not who:
+        raise InputError("no user is named: give user, or set PGUSER")
+    server = Server(host, port, database, who, Secret(secret))
+    load = Upsert(
+        table,
+        ChangeFormat.debezium_json,
+        metadata,
+        Handling("string", "isostring"),
+        new_columns,
+        missing,
+        f"pkray.cdc.postgres.{own}",
+    )
+    return PostgresSource(load, server, source, own, heartbeat, warn_bytes, dict(properties or {}))
+
+
+@dataclass(repr=False)
+class PostgresSource:
+    """Brings the changes of a table in a PostgreSQL.
+
+    Each commit has the place in the source's log, so that rows and place move together: what is
+    killed goes on behind what it committed last. The first rows come in one commit.
+    """
+
+    load: Upsert
+    server: Server
+    source: str
+    slot: str
+    heartbeat: float
+    warn_bytes: int
+    properties: Mapping[str, str]
+    rows: int = 0
+    _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
+
+    def __repr__(self) -> str:
+        return f"PostgresSource({self.load.table.name!r}, {self.described!r})"
+
+    def stop(self) -> None:
+        """Have `run` end, from any thread; what it has committed stays."""
+        self._stopped.set()
+
+    def run(self, *, once: bool = False) -> int:
+        """Bring rows and changes until `stop`.
+
+        Args:
+            once: end as soon as the table is as the source was when this began.
+
+        Returns:
+            How many changes were written.
+
+        Raises:
+            ChangeSourceError: the server cannot be reached, has no such table, or has forgotten
+                changes that the table has not.
+            ChangeRecordError, InputError: a change that does not fit the table.
+        """
+        self._stopped.clear()
+        self.rows = 0
+        with Session(self.server, self.slot) as session:
+            place = self._place(session)
+            with Engine(self._settings(), place) as engine:
+                _Run(self, session, engine, once).go(self._stopped)
+        return self.rows
+
+    def _settings(self) -> dict[str, str]:
+        adds = self.load.new_columns == "add"
+        return {
+            "max.batch.size": "8192",
+            "max.queue.size": "16384",
+            "poll.interval.ms": "200",
+            "errors.max.retries": "5",
+            # Who follows already is fenced with its next commit, and lets go of the slot.
+            "slot.max.retries": "90",
+            "slot.retry.delay.ms": "1000",
+            **self.properties,
+            **self.server.properties,
+            "name": _PREFIX,
+            "topic.prefix": _PREFIX,
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "plugin.name": "pgoutput",
+            "slot.name": self.slot,
+            "publication.name": self.slot,
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": self.source.replace("$", r"\$"),
+            "snapshot.mode": "initial",
+            "heartbeat.interval.ms": str(max(1, int(min(self.heartbeat, 10.0) * 1000))),
+            # Text says all of a value; a schema says the types of new columns, and costs more.
+            "converter.schemas.enable": "true" if adds else "false",
+            "decimal.handling.mode": "precise" if adds else "string",
+            "time.precision.mode": "adaptive" if adds else "isostring",
+            "binary.handling.mode": "base64",
+        }
+
+    @property
+    def described(self) -> str:
+        """Name the source, as commits do."""
+        return f"{self.source} of {self.server}, slot {self.slot}"
+
+    def _place(self, session: Session) -> str | None:
+        """Find the place that the table has reached.
+
+        Raises:
+            ChangeSourceError: it cannot be gone on from there.
+        """
+        name, has_slot = self.load.table.name, session.has_slot()
+        snapshots = SnapshotStore(self.load.table.location.open())
+        latest = snapshots.latest()
+        for snapshot in snapshots.backwards(latest.id) if latest is not None else ():
+            said = snapshot.properties or {}
+            if snapshot.commit_user != self.load.commit_user or PLACE not in said:
+                continue
+            if said[_SOURCE] != self.described:
+                raise ChangeSourceError(
+                    f"{name} has the changes of {said[_SOURCE]}, not of {self.described}: name "
+                    "another slot, and a table of its own"
+                )
+            if not has_slot:
+                raise ChangeSourceError(
+                    f"{self.server} has no slot {self.slot!r} any more, and with it forgot "
+                    f"changes: make {name} anew",
+                    slot=self.slot,
+                )
+            return said[PLACE]
+        if latest is not None:
+            raise ChangeSourceError(
+                f"{name} has rows and no place in the log of {self.described}: rows that are not "
+                "in the source would stay. Begin with an empty table"
+                + (f", and drop the slot {self.slot!r}" if has_slot else ""),
+                table=name,
+            )
+        return None
+
+
+class _Run:
+    """One run of a source, from a place on."""
+
+    def __init__(self, source: PostgresSource, session: Session, engine: Engine, once: bool):
+        self._source = source
+        self._load = source.load
+        self._session = session
+        self._engine = engine
+        self._mark = str(uuid4()) if once else None
+        self._decoder = self._opened_decoder()
+        self._committed = self._asked = self._heard = time.monotonic()
+        self._is_in_snapshot = False
+
+    def go(self, stopped: threading.Event) -> None:
+        writer = self._opened_writer()
+        try:
+            while not stopped.is_set():
+                batch = self._engine.next(_TICK)
+                self._watch()
+                if batch is None:
+                    self._ask()
+                    continue
+                self._heard = time.monotonic()
+                writer, is_caught_up = self._take(batch, writer)
+                if is_caught_up:
+                    return
+        finally:
+            writer.close()
+
+    def _ask(self) -> None:
+        """Have the source say where it is, if that is waited for.
+
+        Raises:
+            ChangeSourceError: it was asked for long.
+        """
+        if self._mark is None or self._is_in_snapshot:
+            return
+        if time.monotonic() - self._heard > _SILENCE:
+            raise ChangeSourceError(
+                f"{self._source.described} sent nothing for {_SILENCE:g} s: is its slot used, or a "
+                "transaction open there for long?"
+            )
+        self._session.mark(self._mark)
+
+    def _take(self, batch: Batch, writer: TableWriter) -> tuple[TableWriter, bool]:
+        """Write a batch; commit it with its place unless more of the snapshot follows."""
+        rows = self._rows(batch)
+        if self._decoder.target.columns.keys() - self._load.table.schema.names:
+            writer.close()  # it has nothing: what was before is committed
+            self._load.grow(self._decoder.target)
+            writer = self._opened_writer()
+        if rows is not None and rows.num_rows:
+            writer.write(rows, ROW_KIND)
+            self._source.rows += rows.num_rows
+        self._is_in_snapshot = batch.is_of_snapshot
+        is_caught_up = self._mark is not None and self._has_mark(batch)
+        is_due = time.monotonic() - self._committed >= self._source.heartbeat
+        is_ready = bool(rows is not None and rows.num_rows) or is_caught_up or is_due
+        if is_ready and not self._is_in_snapshot:
+            place = {PLACE: batch.place, _SOURCE: self._source.described}
+            writer.commit(properties=place)
+            self._committed = time.monotonic()
+            batch.release(is_done=True)
+        else:
+            batch.release(is_done=False)
+        return writer, is_caught_up
+
+    def _rows(self, batch: Batch) -> pa.Table | None:
+        topic = f"{_PREFIX}.{self._source.source}"
+        texts = [each.value for each in batch.events if each.topic == topic]
+        if not texts:
+            return None
+        records = Records(pa.array(texts, pa.large_string()), self._source.described)
+        return self._load.complete(self._decoder.decode(records), records)
+
+    def _has_mark(self, batch: Batch) -> bool:
+        sought = base64.b64encode(str(self._mark).encode()).decode()
+        topic = f"{_PREFIX}.message"
+        return any(each.topic == topic and sought in (each.value or "") for each in batch.events)
+
+    def _watch(self) -> None:
+        """Warn of a log that grows behind the slot."""
+        if time.monotonic() - self._asked < min(self._source.heartbeat, 60.0):
+            return
+        self._asked = time.monotonic()
+        kept = self._session.kept_bytes()
+        if kept >= self._source.warn_bytes:
+            _log.warning(
+                "%s keeps %d bytes of its log for the slot %s: it may fill its disk. Is this "
+                "process slower than the source, or another transaction open there?",
+                self._source.server,
+                kept,
+                self._source.slot,
+            )
+
+    def _opened_decoder(self) -> Decoder:
+        load = self._load
+        return Decoder(
+            load.format, load.target(), load.handling, load.new_columns, load.unavailable
+        )
+
+    def _opened_writer(self) -> TableWriter:
+        return self._load.table.open_writer(self._load.commit_user, missing=self._load.missing)

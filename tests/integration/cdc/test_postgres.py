@@ -1,0 +1,211 @@
+"""Tables of a PostgreSQL, followed by Debezium."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+import pkray
+import pkray.cdc
+from pkray.errors import ChangeSourceError, CommitFencedError, InputError
+from tests.integration.cdc import followed
+from tests.integration.cdc.postgres_server import PASSWORD, PostgresServer
+from tests.integration.cdc.test_upserts import run
+
+pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
+
+COLUMNS = [("id", "INT"), ("name", "STRING"), ("price", "DECIMAL(10, 2)"), ("note", "STRING")]
+SMALL = {"max.batch.size": "7", "max.queue.size": "20"}
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    found = PostgresServer()
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def people(server, catalog):
+    """A table there, made anew, and the one here."""
+    slots = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots"
+    server.sql(slots)
+    server.sql("DROP PUBLICATION IF EXISTS pkray_db_people")
+    server.sql(
+        "DROP TABLE IF EXISTS people; CREATE TABLE people "
+        "(id int PRIMARY KEY, name text, price numeric(10, 2), note text)"
+    )
+    return catalog.create_table("db.people", COLUMNS, ["id"], options={"bucket": "2"})
+
+
+def follow(people, server, **more):
+    more = {**server.where, **more}
+    return pkray.cdc.postgres(people, "public.people", **more)
+
+
+def source(server: PostgresServer) -> list[dict]:
+    text = "SELECT coalesce(json_agg(p ORDER BY id), '[]')::text FROM people p"
+    return json.loads("".join(server.sql(text)), parse_float=str)
+
+
+def content(table: pkray.Table) -> list[dict]:
+    rows = table.to_arrow().sort_by("id").to_pylist()
+    return [{**row, "price": row["price"] and str(row["price"])} for row in rows]
+
+
+def insert(server: PostgresServer, start: int, stop: int) -> None:
+    server.sql(
+        "INSERT INTO people SELECT g, 'n' || g, g + 0.25, repeat(md5(g::text), 200) "
+        f"FROM generate_series({start}, {stop}) g"
+    )
+
+
+def change(server: PostgresServer, rng: random.Random) -> None:
+    """Some updates, deletes and moves in a transaction; long notes mostly stay as they are."""
+    keys = [rng.randrange(60) for _ in range(4)]
+    server.sql(
+        f"UPDATE people SET price = price + 1 WHERE id % 7 = {keys[0] % 7};"
+        f"DELETE FROM people WHERE id = {keys[1]};"
+        f"UPDATE people SET id = id + 1000 WHERE id = {keys[2]} AND id < 60;"
+        f"UPDATE people SET note = NULL, name = 'é' WHERE id = {keys[3]};"
+        f"INSERT INTO people VALUES ({keys[1]}, NULL, NULL, repeat('x', 9000)) "
+        "ON CONFLICT DO NOTHING"
+    )
+
+
+def test_a_life(server, people, catalog, caplog):
+    """Rows, changes, nothing, changes again; then what cannot be gone on with."""
+    rng = random.Random(7)
+    insert(server, 1, 40)
+    with caplog.at_level(logging.DEBUG):
+        assert follow(people, server).run(once=True) == 40
+        assert content(people) == source(server)
+        for _ in range(2):
+            change(server, rng)
+            follow(people, server, properties=SMALL).run(once=True)
+            assert content(people) == source(server)
+    assert follow(people, server).run(once=True) == 0
+    assert PASSWORD not in caplog.text + repr(follow(people, server))
+
+    with pytest.raises(ChangeSourceError, match=r"has the changes of .*, not of"):
+        pkray.cdc.postgres(people, "public.others", **server.where).run(once=True)
+    ended: list[Exception] = []
+    first = threading.Thread(
+        target=lambda: ended.append(failure_of(follow(people, server, heartbeat=1.0))), daemon=True
+    )
+    first.start()
+    insert(server, 100, 110)
+    wait_until(lambda: content(people) == source(server))
+    follow(people, server).run(once=True)  # two at once: the newer one takes over
+    first.join(120)
+    assert [type(error) for error in ended] == [CommitFencedError]
+
+    follower = follow(people, server)
+    thread = threading.Thread(target=follower.run, daemon=True)
+    thread.start()
+    insert(server, 120, 130)
+    wait_until(lambda: content(people) == source(server))
+    follower.stop()
+    thread.join(120)
+    assert not thread.is_alive()
+
+    catalog.drop_table("db.people")  # anew under the same name: all rows come again
+    people = catalog.create_table("db.people", COLUMNS, ["id"])
+    follow(people, server).run(once=True)
+    assert content(people) == source(server)
+    wait_until(lambda: server.sql("SELECT active FROM pg_replication_slots") == ["f"])
+    server.sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
+    with pytest.raises(ChangeSourceError, match="has no slot 'pkray_db_people' any more"):
+        follow(people, server).run(once=True)
+
+
+def failure_of(follower: pkray.cdc.PostgresSource) -> Exception:
+    with pytest.raises(CommitFencedError) as failed:
+        follower.run()
+    return failed.value
+
+
+def wait_until(is_so) -> None:
+    end = time.monotonic() + 120
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.2)
+
+
+def test_arguments_and_answers_are_named_without_the_password(server, people, catalog, tmp_path):
+    with pytest.raises(ChangeSourceError) as refused:
+        follow(people, server, password="wrong-" + PASSWORD).run(once=True)
+    assert "password authentication failed" in str(refused.value)
+    assert PASSWORD not in str(refused.value)
+    with pytest.raises(ChangeSourceError, match=r"127\.0\.0\.1:1"):
+        follow(people, server, port=1).run(once=True)
+    with pytest.raises(InputError, match="source 'people' is no table"):
+        pkray.cdc.postgres(people, "people", **server.where)
+    with pytest.raises(InputError, match="slot 'A-b'"):
+        follow(people, server, slot="A-b")
+    with pytest.raises(InputError, match="password's file"):
+        follow(people, server, password=None, password_file=tmp_path / "none")
+    people.upsert([{"id": 1, "name": "a", "price": None, "note": None}])
+    with pytest.raises(ChangeSourceError, match="has rows and no place"):
+        follow(people, server).run(once=True)
+
+
+@pytest.mark.slow
+def test_the_command_line_follows_and_adds_columns(capsys, catalog, server, people, tmp_path):
+    password = tmp_path / "password"
+    password.write_text(PASSWORD + "\n")
+    insert(server, 1, 3)
+    server.sql("ALTER TABLE people ADD COLUMN born int; UPDATE people SET born = 1912 WHERE id = 2")
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    where = ("--database", "postgres", "--host", "127.0.0.1", "--port", server.port, "--user", "pk")
+    words = (*where, "--password-file", password, "--once", "--json", "-w", warehouse)
+    said = run(capsys, "cdc", "postgres", "db.people", "--source", "public.people",
+               "--merge-schema", *words)  # fmt: skip
+    assert json.loads(said) == {"rows": 3}
+    people = catalog.load_table("db.people")
+    assert people.to_arrow().sort_by("id").column("born").to_pylist() == [None, 1912, None]
+    assert str(people.arrow_schema.field("born").type) == "int32"
+
+
+def killed(server: PostgresServer, people: pkray.Table, point: str, number: int) -> None:
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    words = [sys.executable, followed.__file__, warehouse, str(server.port), point, str(number)]
+    ended = subprocess.run(words, timeout=180, capture_output=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr.decode()
+
+
+@pytest.mark.slow
+def test_a_follower_killed_between_commit_and_acknowledgement_repeats_nothing(server, people):
+    insert(server, 1, 20)
+    killed(server, people, "committed", 1)
+    assert content(people) == source(server)
+    change(server, random.Random(3))
+    rows = follow(people, server).run(once=True)
+    assert content(people) == source(server)
+    assert rows < 20
+
+
+@pytest.mark.slow
+def test_killed_at_any_point_the_table_becomes_the_source(server, people):
+    rng = random.Random(11)
+    insert(server, 1, 40)
+    of_snapshot = {"write": 3, "written": 2, "released": 4, "commit": 1, "committed": 1}
+    for point, number in of_snapshot.items():
+        killed(server, people, point, number)
+        change(server, rng)
+        change(server, rng)
+    for point in followed.POINTS:
+        killed(server, people, point, 1)
+        change(server, rng)
+        change(server, rng)
+    follow(people, server).run(once=True)
+    assert content(people) == source(server)
