@@ -28,6 +28,7 @@ FULL: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "redis": {"enabled": True},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "data"}}}]},
+    "console": {"enabled": True, "hosts": ["console.example.org"], "allowChanges": True},
     "head": {"env": [{"name": "A", "value": "1"}], "nodeSelector": {"disk": "fast"}},
     "workers": {
         "env": [{"name": "PKRAY_METADATA_CACHE", "value": "128 mb"}],
@@ -108,6 +109,8 @@ def commands() -> dict[str, str]:
         for key in ("ExecStartPre", "ExecStart", "ExecStop"):
             for value in lines.get(key, []):
                 found[f"{path.name} {key}"] = value.replace("/opt/pkray/bin/", "")
+    console = one(rendered(FULL), "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    found["chart console"] = _line([*console["command"], *console["args"]])
     cluster = one(rendered(FULL), "RayCluster")
     for name, template in pod_templates(cluster).items():
         container = template["spec"]["containers"][0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from importlib.metadata import version
 from typing import Any
@@ -19,6 +20,7 @@ KUBERNETES = "1.30"
 """The oldest version that is served; the newest is checked, too."""
 KINDS = {
     "ConfigMap",
+    "Deployment",
     "NetworkPolicy",
     "PodDisruptionBudget",
     "RayCluster",
@@ -80,7 +82,7 @@ def test_everything_is_rendered_with_all_values():
 
 def test_without_redis_there_is_none():
     kinds = {each["kind"] for each in rendered()}
-    assert kinds == KINDS - {"Service", "StatefulSet"}
+    assert kinds == KINDS - {"Deployment", "Service", "StatefulSet"}
     assert "gcsFaultToleranceOptions" not in one(rendered(), "RayCluster")["spec"]
 
 
@@ -136,6 +138,22 @@ def test_secrets_are_files_that_come_from_secrets():
         assert {found[name] for name in sources} == {f"{mount['mountPath']}/{n}" for n in sources}
 
 
+def test_the_console_takes_its_token_from_a_secret():
+    pod = one(rendered(FULL), "Deployment")["spec"]["template"]["spec"]
+    (volume,) = (each for each in pod["volumes"] if each["name"] == "token")
+    assert volume["secret"]["secretName"] == "pkray-console"
+    (mount,) = (each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "token")
+    path = f"{mount['mountPath']}/{volume['secret']['items'][0]['path']}"
+    assert f"--token-file {path}" in pod["containers"][0]["args"][0]
+
+
+def test_the_console_is_called_by_the_name_of_its_service():
+    objects = rendered(FULL)
+    line = one(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["args"][0]
+    names = [each["metadata"]["name"] for each in objects if each["kind"] == "Service"]
+    assert re.search(r"--allow-host (shop-console)\s*$", line)[1] in names
+
+
 def test_the_chart_makes_no_secret():
     assert not any(each["kind"] == "Secret" for each in rendered(FULL))
 
@@ -150,6 +168,8 @@ def test_the_chart_makes_no_secret():
         {"workers": {"replica": 3}},
         {"worker": {}},
         {"redis": {"password": "k3y"}},
+        {"console": {"token": "k3y"}},
+        {"console": {"hosts": ["a; rm -rf /"]}},
     ],
     ids=str,
 )

@@ -27,7 +27,7 @@ export function Home() {
     <${Attention} notes=${found.attention} />
     <div class="row"><label>Show names with <input type="search" value=${sought} onInput=${(event) => setSought(event.target.value)} /></label></div>
     <h2>Queries</h2>
-    <${Rows} caption=${`${found.queries.length} queries`} rows=${found.queries.filter(fits)} columns=${[
+    <${Rows} caption=${`Queries: ${found.queries.length}`} rows=${found.queries.filter(fits)} columns=${[
       ["query", (each) => link("query", each.name)],
       ["state", (each) => html`<${State} query=${each} />`],
       ["behind", (each) => html`<${Freshness} value=${each.freshness} />`, "number"],
@@ -36,7 +36,7 @@ export function Home() {
       ["late rows", (each) => count(each.late), "number"],
     ]} />
     <h2>Tables</h2>
-    <${Rows} caption=${`${found.tables.length} tables`} rows=${found.tables.filter(fits)} columns=${[
+    <${Rows} caption=${`Tables: ${found.tables.length}`} rows=${found.tables.filter(fits)} columns=${[
       ["table", (each) => link("table", each.name)],
       ["rows in files", (each) => count(each.rows), "number"],
       ["size", (each) => bytes(each.bytes), "number"],

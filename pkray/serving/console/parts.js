@@ -137,7 +137,7 @@ export function Change({ allowed, kind, name, change, label }) {
   const [isAtWork, setAtWork] = useState(false);
   if (!allowed.some(([k, c]) => k === kind && c === change)) return null;
   async function run() {
-    if (!window.confirm(`${label} ${name}?`)) return;
+    if (!window.confirm(`${label}: ${name}?`)) return;
     setAtWork(true);
     try {
       const found = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, {});

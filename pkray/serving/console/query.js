@@ -79,7 +79,7 @@ export function Query({ name, allowed }) {
       <dt>Workers</dt><dd>${count(found.workers)}</dd>
       <dt>Late rows</dt><dd>${count(found.late)}</dd>
       <dt>Savepoints</dt><dd>${found.savepoints.join(", ") || "none"}</dd>
-      <dt>Options</dt><dd>${Object.entries(found.options).map(([key, value]) => `${key} = ${text(value)}`).join("; ") || "none are set"}</dd>
+      <dt>Options</dt><dd>${Object.entries(found.options).filter(([, value]) => value !== null).map(([key, value]) => `${key} = ${value}`).join("; ")}</dd>
     </dl>
     <div class="row">
       <${Change} allowed=${allowed} kind="query" name=${name} change="stop" label="Stop" />

@@ -66,8 +66,7 @@ function Content({ table }) {
 }
 
 function Snapshots({ table }) {
-  const tags = Object.groupBy ? Object.groupBy(table.tags, (each) => each.snapshot_id) : {};
-  const tagged = (id) => (tags[id] || []).map((each) => each.tag_name).join(", ");
+  const tagged = (id) => table.tags.filter((each) => each.snapshot_id === id).map((each) => each.tag_name).join(", ");
   const times = table.snapshots.map((each) => Date.parse(`${each.time.replace(" ", "T")}`) / 1000);
   return html`
     ${table.snapshots.length > 1 && html`<${Plot} title="Rows in files by the time of the snapshot" times=${times} values=${table.snapshots.map((each) => each.rows)} />`}
@@ -98,7 +97,7 @@ export function Table({ name, allowed }) {
     </dl>
     <div class="row">
       <${Change} allowed=${allowed} kind="table" name=${name} change="compact" label="Compact" />
-      <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots of" />
+      <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots" />
     </div>
     <h2>Look up</h2><${Lookup} table=${found} />
     <h2>Rows</h2><${Content} table=${found} />
@@ -108,7 +107,7 @@ export function Table({ name, allowed }) {
     <${Rows} caption="Columns as they are now" rows=${found.columns} columns=${[["column", (each) => each.name], ["type", (each) => each.type], ["comment", (each) => text(each.comment)]]} />
     <h2>Schema history</h2>
     <${Rows} caption="Schemas, oldest first" rows=${found.schemas} columns=${[["schema", (each) => each.schema_id, "number"], ["time", (each) => each.update_time], ["fields", (each) => each.fields]]} />
-    ${asIs(found.partitions.filter((each) => each.partition !== "{}"), "Partitions")}
+    ${found.partition_keys.length > 0 && asIs(found.partitions, "Partitions")}
     ${asIs(found.consumers, "Consumers")}
     ${asIs(found.branches, "Branches")}`}<//>`;
 }
