@@ -140,6 +140,11 @@ def scans(counter: RequestCounter) -> dict[str, Counted]:
             table = catalog.load_table("db.t")
             with counter.counting() as taken["scan of 16 buckets"]:
                 assert table.to_arrow().num_rows == 10_000
+        forget()
+        with connect(url) as catalog:
+            table = catalog.load_table("db.t")
+            with counter.counting() as taken["scan of 16 buckets, batch by batch"]:
+                assert sum(batch.num_rows for batch in table.to_batches()) == 10_000
     return taken
 
 

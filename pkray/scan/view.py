@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,6 +26,7 @@ from pkray.scan.split import Split, arrow_schema
 from pkray.schema.table_schema import TableSchema
 from pkray.shown import html_table
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import ahead
 
 _POSITION = "__position"
 _T = TypeVar("_T")
@@ -85,10 +87,14 @@ class SnapshotView:
     def to_batches(
         self, columns: ColumnNames | None = None, filter: object = None
     ) -> Iterator[pa.RecordBatch]:
-        """Read as `to_arrow`, batch by batch in bounded memory."""
-        for split in self.plan(columns, filter):
+        """Read as `to_arrow`, batch by batch in bounded memory.
+
+        Buckets of an object store are begun side by side, and a batch of each is held.
+        """
+        for first, others in ahead(self._store, self._begun, self.plan(columns, filter)):
             with self._reading():
-                yield from split.read(self._store)
+                yield from first
+                yield from others
 
     def to_pandas(self, columns: ColumnNames | None = None, filter: object = None) -> Any:
         """Read as `to_arrow`, as a pandas DataFrame.
@@ -184,6 +190,14 @@ class SnapshotView:
             return [of(split) for split in splits]
         with ThreadPoolExecutor(workers) as pool:
             return list(pool.map(of, splits))
+
+    def _begun(self, split: Split) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
+        """Read the first batch of a split; give it, and what reads the others."""
+        batches = split.read(self._store)
+        if self._store.local_path("") is not None:
+            return [], batches
+        with self._reading():
+            return list(islice(batches, 1)), batches
 
     def _reading(self) -> AbstractContextManager[None]:
         """Report a missing file as an expired snapshot."""

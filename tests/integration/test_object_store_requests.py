@@ -29,9 +29,10 @@ MOST = {
     "first key in pages": (16, 7),
     "first 16 keys in pages": (34, 7),
     "scan of 16 buckets": (25, 7),
+    "scan of 16 buckets, batch by batch": (25, 7),
     "snapshots(), again": (56, 5),
     "expire 47 snapshots": (214, 27),
-    "a query begins on 500 rows": (88, 53),
+    "a query begins on 500 rows": (88, 52),
     "upsert of 500 rows and the epoch of a GROUP BY": (64, 25),
     "a step that finds nothing new": (2, 1),
 }
