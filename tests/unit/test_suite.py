@@ -1,13 +1,20 @@
-"""Random tests obey the effort, samples take in what they can, and what begins first is there."""
+"""Random tests obey the effort and play the same examples in each quick run, samples take in what
+they can, and what begins first is there."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from tests.conftest import LONGEST, TOGETHER
-from tests.effort import representatives
+from tests.effort import EFFORT, representatives
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,6 +32,26 @@ def test_each_number_of_examples_obeys_the_effort():
     for path, value in numbers_of_examples():
         assert isinstance(value, ast.Call), f"{path}:{value.lineno}: give examples(few)"
         assert ast.unparse(value.func) == "examples", f"{path}:{value.lineno}: give examples(few)"
+
+
+@pytest.mark.skipif(EFFORT > 1, reason="a greater effort plays others")
+def test_a_quick_run_plays_the_same_examples_whatever_is_imported(tmp_path, monkeypatch):
+    def played() -> list[list[int]]:
+        examples: list[list[int]] = []
+
+        @given(st.lists(st.integers(0, 1 << 60), min_size=20))
+        def look(numbers: list[int]) -> None:
+            examples.append(numbers)
+
+        look()
+        return examples
+
+    before = played()
+    module = tmp_path / "with_constants.py"
+    module.write_text(f"CONSTANTS = {[number * 100_003 for number in range(2, 900)]}")
+    spec = importlib.util.spec_from_file_location("with_constants", module)
+    monkeypatch.setitem(sys.modules, "with_constants", importlib.util.module_from_spec(spec))
+    assert played() == before
 
 
 def test_what_begins_first_is_there():
