@@ -11,6 +11,8 @@ import ray
 import pkray
 from tests.ray.signals import kill
 
+pytestmark = pytest.mark.ray
+
 TOTALS = "SELECT coalesce(v % 2, 0) AS side, COUNT(*) AS n FROM t GROUP BY coalesce(v % 2, 0)"
 
 

@@ -1,6 +1,10 @@
 """The changes of a query as Ray Datasets."""
 
+import pytest
+
 from pkray.relational import changelog
+
+pytestmark = pytest.mark.ray
 
 
 def test_each_epoch_is_a_dataset(ray_cluster):

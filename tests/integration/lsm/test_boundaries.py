@@ -215,7 +215,7 @@ def normal(values: list[Any]) -> list[Any]:
     ]  # fmt: skip
 
 
-@pytest.mark.sampled(30)
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(("name", "producer"), CASES)
 def test_content_is_made_by_the_order_of_rows_alone(name: str, producer: str) -> None:
     for number in range(EFFORT):

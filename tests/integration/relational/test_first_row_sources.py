@@ -57,6 +57,7 @@ def firsts(catalog) -> Callable[..., Firsts]:
     return lambda *how: Firsts(catalog, *how)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("producer", ["lookup", "none"])
 @pytest.mark.parametrize("name", PLANS)
 def test_rows_that_are_taken_away_leave_what_a_hint_has_follow_them(firsts, name, producer):
