@@ -2,6 +2,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { Cells, Failure, ask, count, seconds } from "./parts.js";
 
+const DIALECTS = ["spark", "flink"];
 const KEPT = 20; // statements of this browser
 
 function before() {
@@ -41,7 +42,7 @@ export function Sql() {
       <label class="quiet" for="statement">Statement</label>
       <textarea id="statement" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${pressed}></textarea>
       <div class="row">
-        <label>Dialect<select value=${dialect} onChange=${(event) => setDialect(event.target.value)}><option>spark</option><option>flink</option></select></label>
+        <label>Dialect<select value=${dialect} onChange=${(event) => setDialect(event.target.value)}>${DIALECTS.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
         <button disabled=${isAtWork}>${isAtWork ? "It runs" : "Run"}</button>
         ${history.length > 0 && html`<label>Before<select value="" onChange=${(event) => setText(event.target.value || text)}><option value="">choose</option>${history.map((each) => html`<option value=${each}>${each.slice(0, 80)}</option>`)}</select></label>`}
       </div>
