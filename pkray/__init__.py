@@ -9,7 +9,8 @@
         writer.commit()
     table.lookup([{"id": 1}])
 
-`pkray.spark` holds what needs Spark, `pkray.ray_data` what needs Ray Data; these and everything
+`pkray.spark` holds what needs Spark, `pkray.ray_data` what needs Ray Data, `pkray.kafka` what needs
+a client of Kafka; these and everything
 else load when they are first used.
 
 The packages, from the top down; each imports those below it and never one above::
@@ -94,6 +95,7 @@ from pkray.version import __version__
 
 if TYPE_CHECKING:
     from pkray import cdc as cdc
+    from pkray import kafka as kafka
     from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
@@ -172,7 +174,7 @@ _MODULE_OF = {
     "connect": "pkray.api.catalog",
     "connect_as_set": "pkray.api.catalog",
 }
-_MODULES = ("cdc", "ray_data", "relational", "spark")
+_MODULES = ("cdc", "kafka", "ray_data", "relational", "spark")
 
 
 def __getattr__(name: str) -> Any:

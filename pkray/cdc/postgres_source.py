@@ -18,12 +18,12 @@ import pyarrow as pa
 
 from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records
 from pkray.cdc.engine import Batch, Engine
+from pkray.cdc.places import newest_place
 from pkray.cdc.postgres_session import Server, Session
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.upserts import Upsert
 from pkray.errors import ChangeSourceError, InputError
-from pkray.metadata.snapshots import SnapshotStore
 from pkray.rows.input import Missing
 from pkray.service.client.writer import TableWriter
 from pkray.storage.secrets import Secret
@@ -193,12 +193,8 @@ class PostgresSource:
             ChangeSourceError: it cannot be gone on from there.
         """
         name, has_slot = self.load.table.name, session.has_slot()
-        snapshots = SnapshotStore(self.load.table.location.open())
-        latest = snapshots.latest()
-        for snapshot in snapshots.backwards(latest.id) if latest is not None else ():
-            said = snapshot.properties or {}
-            if snapshot.commit_user != self.load.commit_user or PLACE not in said:
-                continue
+        said = newest_place(self.load.table, str(self.load.commit_user), PLACE)
+        if said is not None:
             if said[_SOURCE] != self.described:
                 raise ChangeSourceError(
                     f"{name} has the changes of {said[_SOURCE]}, not of {self.described}: name "
@@ -211,7 +207,7 @@ class PostgresSource:
                     slot=self.slot,
                 )
             return said[PLACE]
-        if latest is not None:
+        if self.load.table.latest_snapshot() is not None:
             raise ChangeSourceError(
                 f"{name} has rows and no place in the log of {self.described}: rows that are not "
                 "in the source would stay. Begin with an empty table"

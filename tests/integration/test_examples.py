@@ -88,6 +88,13 @@ def test_change_events_come_to_the_source_s_rows(monkeypatch, capsys):
     assert left == "0 rows are left"
 
 
+def test_a_topic_is_read_behind_its_offsets(monkeypatch, capsys):
+    run(monkeypatch, "topics.py")
+    first, second, left = capsys.readouterr().out.splitlines()
+    assert (first, second) == ("1000 changes", "900 changes")
+    assert left.startswith("100 rows, offsets {0: ")
+
+
 def test_the_dashboard_is_proved_when_all_flights_are_in(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(EXAMPLES)
     output = str(tmp_path / "output")

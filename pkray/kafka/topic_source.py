@@ -1,0 +1,387 @@
+"""Reads a topic into a table, with offsets in the table's commits."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from pkray.cdc.avro_schemas import AvroSchemas, Given
+from pkray.cdc.bad_records import BadRecords
+from pkray.cdc.decoder import (
+    BadRecord,
+    ChangeFormat,
+    Decoder,
+    NewColumnsPolicy,
+    Records,
+    check_word,
+    stop,
+)
+from pkray.cdc.places import newest_place
+from pkray.cdc.readings import Handling
+from pkray.cdc.row_changes import ROW_KIND
+from pkray.cdc.upserts import Upsert
+from pkray.errors import ChangeSourceError, InputError
+from pkray.extras import require_extra
+from pkray.rows.input import Missing
+from pkray.service.client.writer import TableWriter
+from pkray.storage.secrets import hide, reveal
+from pkray.table.table import Table
+
+Begin: TypeAlias = Literal["earliest", "latest"]
+"""Says where reading begins where the table has no offsets."""
+
+PLACE = "pkray.kafka.offsets"
+"""The property of a snapshot that says which offsets of a topic are next, as JSON."""
+_MESSAGES = 10_000
+"""Messages taken at a time."""
+_WAIT = 0.25
+"""Seconds for which messages are awaited before it is looked whether to stop."""
+_ANSWER = 30.0
+"""Seconds for a broker's answer, and those without one after which reading ends."""
+_log = logging.getLogger(__name__)
+
+
+def read(
+    table: Table,
+    topic: str,
+    *,
+    servers: str,
+    format: str,
+    config: Mapping[str, str] | None = None,
+    begin: Begin | None = None,
+    metadata: Mapping[str, str] | None = None,
+    decimal_handling_mode: str | None = None,
+    time_precision_mode: str | None = None,
+    binary_handling_mode: str | None = None,
+    avro_schema: Given | None = None,
+    new_columns: NewColumnsPolicy = "refuse",
+    missing: Missing = "error",
+    errors: Table | None = None,
+    commit_interval: float = 5.0,
+) -> TopicSource:
+    """Name a topic whose events are to be a table's changes.
+
+    Args:
+        servers: brokers, as ``host:port,…``.
+        format: of the messages' values, as `pkray.cdc.decode` takes it; so are the arguments that
+            say how events are written.
+        config: further ones of librdkafka, such as ``sasl.password``; their values are not shown.
+        begin: where the table has no offsets of the topic: ``earliest`` or ``latest``. Default:
+            the earliest, into a table that has no rows.
+        errors: a table that takes bad records, as of `pkray.cdc.upsert`. Their place is the offset.
+        commit_interval: seconds between commits.
+
+    Raises:
+        MissingExtraError: confluent-kafka is not installed.
+        InputError, OptionError: an argument says nothing that can be.
+    """
+    require_extra("kafka", "confluent_kafka", "pkray.kafka")
+    if begin is not None:
+        check_word("begin", begin, Begin)
+    if not commit_interval > 0:
+        raise InputError(f"commit_interval = {commit_interval!r}: give seconds, more than 0")
+    load = Upsert(
+        table,
+        ChangeFormat.named(format),
+        metadata,
+        Handling(decimal_handling_mode, time_precision_mode, binary_handling_mode),
+        new_columns,
+        missing,
+        f"pkray.kafka.{topic}",
+        None,
+        errors,
+        AvroSchemas.given(avro_schema),
+    )
+    load.target()  # metadata that names no column is refused here
+    hidden = hide(dict(config or {}))
+    return TopicSource(load, topic, servers, hidden, begin, commit_interval)
+
+
+@dataclass(repr=False)
+class TopicSource:
+    """Brings what is in a topic.
+
+    Attributes:
+        rows: changes that the last run wrote.
+        bad: records that it left out.
+    """
+
+    load: Upsert
+    topic: str
+    servers: str
+    config: Mapping[str, Any]
+    begin: Begin | None
+    commit_interval: float
+    rows: int = 0
+    bad: int = 0
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def __repr__(self) -> str:
+        return f"TopicSource({self.load.table.name!r}, {self.topic!r})"
+
+    def stop(self) -> None:
+        """Have `run` end, from any thread; what it has read is committed."""
+        self._stopped.set()
+
+    def run(self, *, once: bool = False) -> int:
+        """Bring events until `stop`.
+
+        Args:
+            once: end when all has come that was there when this began.
+
+        Returns:
+            How many changes were written.
+
+        Raises:
+            ChangeSourceError: no broker answers, there is no such topic, or it has not any more
+                what is next.
+            ChangeRecordError, InputError: an event that does not fit the table.
+        """
+        self._stopped.clear()
+        self.rows = self.bad = 0
+        with _Topic(self) as topic:
+            topic.follow(self._stopped, once)
+        return self.rows
+
+    def offsets(self) -> dict[int, int]:
+        """Give the offsets that are next, by partition, as the table has them.
+
+        Raises:
+            ChangeSourceError: the table has rows and no offsets, and ``begin`` does not say more.
+        """
+        table = self.load.table
+        found = newest_place(table, str(self.load.commit_user), PLACE)
+        if found is not None:
+            return {int(number): offset for number, offset in json.loads(found[PLACE]).items()}
+        if self.begin is None and table.latest_snapshot() is not None:
+            raise ChangeSourceError(
+                f"{table.name} has rows, and no offsets of topic {self.topic!r}: say begin = "
+                "'earliest' or 'latest'",
+                table=table.name,
+                topic=self.topic,
+            )
+        return {}
+
+
+class _Topic:
+    """One run over a topic's partitions.
+
+    Attributes:
+        next: the offset that is next, by partition.
+    """
+
+    def __init__(self, source: TopicSource) -> None:
+        from confluent_kafka import Consumer, KafkaError, TopicPartition
+
+        self._codes = KafkaError
+        self._source = source
+        self._load = source.load
+        known = source.offsets()
+        self._failure: str | None = None
+        self._consumer = Consumer(
+            {
+                **reveal(source.config),
+                "bootstrap.servers": source.servers,
+                "group.id": "pkray",  # librdkafka asks for one; none is joined
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "auto.offset.reset": "error",
+                "error_cb": self._note,
+            },
+            logger=_log,
+        )
+        try:
+            partitions = self._partitions()
+            self.next: dict[int, int] = {}
+            self._ends: dict[int, int] = {}
+            for number in partitions:
+                low, high = self._bounds(number)
+                begin = high if source.begin == "latest" and not known else low
+                self.next[number] = known.get(number, begin)
+                self._ends[number] = high
+                if not low <= self.next[number] <= high:
+                    raise ChangeSourceError(
+                        f"topic {source.topic!r} partition {number} has offsets {low} to {high}, "
+                        f"and {self.next[number]} is next: it was deleted, or the topic made anew. "
+                        "Make the table anew",
+                        topic=source.topic,
+                    )
+            self._consumer.assign(
+                [TopicPartition(source.topic, n, offset) for n, offset in self.next.items()]
+            )
+        except BaseException:
+            self._consumer.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def follow(self, stopped: threading.Event, once: bool) -> None:
+        """Read, and commit now and then; at the end, too."""
+        source, load = self._source, self._load
+        decoder = self._opened_decoder()
+        with ExitStack() as opened:
+            writer = opened.enter_context(self._opened_writer())
+            bad = opened.enter_context(BadRecords(load.errors, load.commit_user, None))
+            committed = self._place()
+            due = heard = time.monotonic()
+            while True:
+                found = self._consumer.consume(_MESSAGES, _WAIT)
+                heard = self._check_heard(found, heard)
+                before = self._place()
+                messages = self._taken(found)
+                rows = self._decoded(decoder, messages, bad)
+                if decoder.target.columns.keys() - load.table.schema.names:
+                    self._commit(writer, bad, before)
+                    writer.close()
+                    load.grow(decoder.target)
+                    writer = opened.enter_context(self._opened_writer())
+                for part in rows:
+                    writer.write(part, ROW_KIND)
+                    source.rows += part.num_rows
+                bad.write()
+                source.bad = bad.count
+                is_over = stopped.is_set() or (once and self._is_level())
+                is_due = time.monotonic() - due >= source.commit_interval
+                if self._place() != committed and (is_over or is_due):
+                    self._commit(writer, bad, self._place())
+                    committed, due = self._place(), time.monotonic()
+                if is_over:
+                    return
+
+    def _commit(self, writer: TableWriter, bad: BadRecords, place: str) -> None:
+        bad.commit()
+        writer.commit(properties={PLACE: place})
+
+    def _place(self) -> str:
+        return json.dumps({str(number): offset for number, offset in self.next.items()})
+
+    def _is_level(self) -> bool:
+        return all(self.next[number] >= end for number, end in self._ends.items())
+
+    def _taken(self, found: Sequence[Any]) -> dict[int, list[Any]]:
+        """Sort messages by partition, and note the offsets that are next.
+
+        Raises:
+            ChangeSourceError: the broker says that something is wrong.
+        """
+        messages: dict[int, list[Any]] = {}
+        for each in found:
+            number, error = each.partition(), each.error()
+            if error is None:
+                messages.setdefault(number, []).append(each)
+                self.next[number] = each.offset() + 1
+            elif error.code() == self._codes._PARTITION_EOF:
+                self.next[number] = max(self.next[number], each.offset())
+            else:
+                raise ChangeSourceError(
+                    f"topic {self._source.topic!r} partition {number}: {error.str()}",
+                    topic=self._source.topic,
+                )
+        return messages
+
+    def _decoded(
+        self, decoder: Decoder, messages: Mapping[int, list[Any]], bad: BadRecords
+    ) -> list[pa.Table]:
+        found = []
+        for number, some in messages.items():
+            texts = pa.array([each.value() for each in some], pa.large_binary())
+            offsets = np.array([each.offset() for each in some], np.int64)
+            name = f"topic {self._source.topic!r} partition {number}"
+            decoder.on_bad = _Placed(offsets, stop if self._load.errors is None else bad.add)
+            records = Records(texts, name, 0, unit="message")
+            found.append(self._load.complete(decoder.decode(records), records))
+        return [_widened(rows, decoder) for rows in found if rows.num_rows]
+
+    def _check_heard(self, found: Sequence[Any], heard: float) -> float:
+        """Say when the broker was heard of last.
+
+        Raises:
+            ChangeSourceError: it was long ago.
+        """
+        if found:
+            self._failure = None
+            return time.monotonic()
+        if self._failure is not None and time.monotonic() - heard > _ANSWER:
+            raise ChangeSourceError(f"no broker at {self._source.servers} answers: {self._failure}")
+        return heard if self._failure is not None else time.monotonic()
+
+    def _note(self, error: Any) -> None:
+        """Take what librdkafka says of brokers, which it tries again by itself."""
+        self._failure = error.str()
+
+    def _partitions(self) -> list[int]:
+        topic = self._source.topic
+        with self._asked():
+            found = self._consumer.list_topics(topic, timeout=_ANSWER).topics[topic]
+        if found.error is not None or not found.partitions:
+            said = "it has no partitions" if found.error is None else found.error.str()
+            raise ChangeSourceError(f"topic {topic!r}: {said}", topic=topic)
+        return sorted(found.partitions)
+
+    def _bounds(self, number: int) -> tuple[int, int]:
+        from confluent_kafka import TopicPartition
+
+        with self._asked():
+            place = TopicPartition(self._source.topic, number)
+            low, high = self._consumer.get_watermark_offsets(place, timeout=_ANSWER)
+            return low, high
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            said = error.args[0].str()
+            raise ChangeSourceError(
+                f"no broker at {self._source.servers} tells of topic {self._source.topic!r}: "
+                f"{self._failure or said}",
+                topic=self._source.topic,
+            ) from None
+
+    def _opened_decoder(self) -> Decoder:
+        load = self._load
+        return Decoder(
+            load.format,
+            load.target(),
+            load.handling,
+            load.new_columns,
+            load.unavailable,
+            schemas=load.schemas,
+        )
+
+    def _opened_writer(self) -> TableWriter:
+        return self._load.table.open_writer(self._load.commit_user, missing=self._load.missing)
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """Names a bad record by its offset."""
+
+    offsets: Any
+    on_bad: Any
+
+    def __call__(self, bad: BadRecord) -> None:
+        self.on_bad(replace(bad, number=int(self.offsets[bad.number]), unit="offset"))
+
+
+def _widened(rows: pa.Table, decoder: Decoder) -> pa.Table:
+    """Give rows that were decoded before a column was found the column."""
+    for name, kind in decoder.target.columns.items():
+        if name not in rows.column_names:
+            rows = rows.append_column(name, pa.nulls(rows.num_rows, kind.arrow))
+    return rows
