@@ -54,13 +54,8 @@ def ray_cluster():
 
 @pytest.fixture
 def ray_catalog(ray_cluster, tmp_path):
-    runtime = {"owners": 2, "pool_workers": 2}
-    warehouse = str(tmp_path / "warehouse")
-    with pkray.connect(warehouse, runtime="ray", runtime_options=runtime) as catalog:
+    with served(tmp_path / "warehouse", pool_workers=2) as catalog:
         yield catalog
-        for name in catalog.list_tables():
-            catalog.drop_table(name)
-        end_pool(catalog)
 
 
 @contextmanager

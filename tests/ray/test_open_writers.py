@@ -62,15 +62,24 @@ class Elsewhere:
 
     def seconds_until_seen(self, warehouse, key):
         """From when all owners answer again: the writer pushes to each."""
-        self.open(warehouse).lookup([{"id": each} for each in range(10)])
+        self.wait_until_answered(warehouse)
         begun = time.monotonic()
         while not self.look(warehouse, key) and time.monotonic() < begun + 30:
             time.sleep(0.05)
         return time.monotonic() - begun
 
-    def open(self, warehouse):
-        import pkray
+    def wait_until_answered(self, warehouse):
+        """Look up until workers that take the place of others have started."""
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                return self.open(warehouse).lookup([{"id": each} for each in range(10)])
+            except pkray.errors.ServiceUnavailableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
+    def open(self, warehouse):
         if self.table is None:
             options = {"writer_lease": 2}
             catalog = pkray.connect(warehouse, runtime="ray", runtime_options=options)

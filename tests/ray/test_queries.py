@@ -29,9 +29,7 @@ def put(ray_catalog):
         assert snapshot is not None
         return int(snapshot.id)
 
-    yield change
-    for query in ray_catalog.queries():
-        query.drop()
+    return change
 
 
 def content(catalog: pkray.Catalog) -> Counter[tuple[int, int]]:
