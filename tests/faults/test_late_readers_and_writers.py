@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 
 import pkray
@@ -43,13 +44,15 @@ def test_a_reader_in_the_middle_gets_all_rows_or_an_error(kind, new_root, proces
     catalog = given(root, process)
     before = catalog.load_table(NAME).to_arrow()
     batches = catalog.load_table(NAME).to_batches()
-    seen = next(batches).num_rows
-    assert 0 < seen < 30
+    seen = [next(batches)]
+    assert 0 < seen[0].num_rows < 30
     replace_everything(process(root))
+    if kind == "memory":  # a batch of each bucket of an object store has come already
+        assert pa.Table.from_batches([*seen, *batches]).equals(before.combine_chunks())
+        return
     with pytest.raises((SnapshotNotFoundError, MissingFileError), match="expired"):
-        for batch in batches:
-            seen += batch.num_rows
-    assert seen < before.num_rows
+        seen += batches
+    assert sum(batch.num_rows for batch in seen) < before.num_rows
 
 
 @KINDS
