@@ -18,6 +18,7 @@ from pkray.schema.changes import SchemaChange
 from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import together
 
 _log = logging.getLogger(__name__)
 
@@ -44,10 +45,13 @@ class SchemaStore:
         return made
 
     def exists(self) -> bool:
-        """Whether there is a schema, and so a table."""
-        if self._store.local_path("") is not None and self._store.exists(paths.schema(0)):
-            return True
-        return bool(self.ids())
+        """Whether there is a schema, and so a table, even where it is not listed."""
+        if self._store.local_path("") is not None:
+            return self._has_first() or bool(self.ids())
+        return any(together(self._store, self._has_first, self.ids))
+
+    def _has_first(self) -> bool:
+        return self._store.exists(paths.schema(0))
 
     def ids(self) -> list[int]:
         """List the schema ids, ascending."""
@@ -124,15 +128,23 @@ class SchemaStore:
 
         Raises:
             TableNotFoundError: there is none.
+            StorageError: nothing was listed, and there is one.
             CorruptFileError: its file is damaged.
         """
-        newest = max(marks, default=None)
-        if newest is None:
+        if not marks and self._has_first():
+            marks = self.marks()  # it may have been made in between
+            if not marks:
+                folder = self._store.location(paths.schema(0)).rpartition("/")[0]
+                raise StorageError(
+                    f"table {self._table} is there, and no file of {folder} is listed: something "
+                    "between this process and the store answers in its place, such as a proxy"
+                )
+        if not marks:
             raise TableNotFoundError(
                 f"table {self._table} does not exist: create it first, or correct its name",
                 table=self._table,
             )
-        return self.read(newest)
+        return self.read(max(marks))
 
     def _read_file(self, path: str) -> bytes:
         return read_marked(self._store, path, self._listed.get(int(path.removeprefix(_PREFIX))))

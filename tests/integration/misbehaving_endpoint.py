@@ -182,6 +182,13 @@ def comes_late(handler: Handler) -> None:
     handler.answer(*handler.passed_on())
 
 
+def is_a_page(handler: Handler) -> None:
+    """A page of somebody else answers, as those of networks do that one has to log in to."""
+    page = b"<html><body>Log in</body></html>"
+    headers = {"Content-Type": "text/html", "Content-Length": str(len(page))}
+    handler.answer(200, headers, b"" if handler.command == "HEAD" else page)
+
+
 def is_silent(handler: Handler) -> None:
     """No answer comes."""
     handler.endpoint.closing.wait(240)

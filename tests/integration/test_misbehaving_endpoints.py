@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import pkray
+from pkray.errors import PkrayError, TableNotFoundError
 from pkray.storage.opening import open_store
 from pkray.storage.requests import SlowRequests
 from tests.integration.misbehaving_endpoint import (
@@ -19,6 +20,7 @@ from tests.integration.misbehaving_endpoint import (
     breaks_off_unannounced,
     dribbles,
     hangs_up,
+    is_a_page,
     is_silent,
     misbehaving,
     says,
@@ -105,6 +107,31 @@ def test_a_job_does_not_notice_lists_that_break_off(connect, broken):
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert sorted(connect().load_table("db.t").to_arrow()["id"].to_pylist()) == [0, 1]
     assert table.snapshots()["snapshot_id"].to_pylist() == [2]
+
+
+@pytest.mark.parametrize("kind", ["LIST", "*"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda catalog, table: catalog.load_table("db.t"),
+        lambda catalog, table: table.upsert([{"id": 2, "v": "y"}]),
+        lambda catalog, table: table.expire_snapshots(retain_max=1, retain_min=1),
+        lambda catalog, table: table.remove_orphan_files(),
+    ],
+    ids=["load", "upsert", "expire", "orphans"],
+)
+def test_a_page_that_answers_lists_makes_no_table_empty(connect, broken, kind, use):
+    with connect().create_table("db.t", SCHEMA, ["id"]).open_writer() as writer:
+        writer.upsert([{"id": 1, "v": "x"}])
+        writer.commit()
+    catalog, other = connect(), connect()
+    table = catalog.load_table("db.t")
+    broken.spoil(kind, is_a_page, always=True)
+    with pytest.raises(PkrayError) as caught:
+        use(other, table)
+    assert not isinstance(caught.value, TableNotFoundError)
+    broken.spoil(kind)
+    assert connect().load_table("db.t").to_arrow()["id"].to_pylist() == [1]
 
 
 @pytest.mark.parametrize("fault", [says(503, "SlowDown"), says(500, "InternalError")])
