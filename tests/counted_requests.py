@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from pkray.service.local_handle import Job
+from pkray.service.handles.local_handle import Job
 from pkray.storage.remote_files import RangeReader
 from pkray.storage.requests import Requests
 

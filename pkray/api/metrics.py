@@ -31,10 +31,10 @@ from pkray.table.table import Table
 _log = logging.getLogger(__name__)
 
 _FACTS_SECONDS = 10.0
-"""How old what was read of the warehouse may be: several who scrape it read it once."""
+"""Bounds the age of what was read of the warehouse: several who scrape it read it once."""
 _GOING = ("running", "starting")
 EMBEDDED, CLIENT = "embedded", "client"
-"""What the label ``worker`` says of this process: it serves the tables, or others do."""
+"""Name this process in the label ``worker``: it serves the tables, or others do."""
 _COLUMNS = (
     ("name", pa.string()),
     ("kind", pa.string()),

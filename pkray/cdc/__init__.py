@@ -9,22 +9,21 @@ A *record* is one event as text, such as a line of a file or the value of a mess
 columns in the order of their events, with their kinds as ``_row_kind``. What is wrong with a record
 is found by halving (``decoder``): all records of a block are read together, and those that cannot
 be read one by one. The formats are ``debezium``, ``maxwell`` and ``canal``; the latter two say of
-an update what its ``old_values`` were. ``debezium_avro`` reads the same events from Avro, without
-a detour by text: their schemas (``avro_schemas``) say what ``JsonIndex`` finds out. ``readings``
-says how values stand in JSON, ``connect`` reads the schemas that events bring, ``images`` the
-objects that are rows, by ``json_index`` also what is null and what is not there. ``kinds`` are rows
-with a column that says what became of them.
+an update what its ``old_values`` were. ``avro`` reads the same events from Avro, without a detour
+by text: their schemas say what ``JsonIndex`` finds out. ``readings`` says how values stand in JSON,
+``connect`` reads the schemas that events bring, ``images`` the objects that are rows, by
+``json_index`` also what is null and what is not there. ``kinds`` are rows with a column that says
+what became of them.
 
 `decode` gives Arrow for a writer, `changes` decodes Spark's DataFrames in their tasks (``frames``),
-`upsert` takes files in one commit. There a value that did not
-change, and that the database did not log, is looked up in the table (``stored_values``), or kept by
-a partial-update table. ``bad_records`` writes what cannot be read to a table of its own:
-``db.t$errors`` names the one beside ``db.t``, which stays when that is dropped.
+`upsert` takes files in one commit. There a value that did not change, and that the database did not
+log, is looked up in the table (``stored_values``), or kept by a partial-update table.
+``bad_records`` writes what cannot be read to a table of its own: ``db.t$errors`` names the one
+beside ``db.t``, which stays when that is dropped.
 
-`postgres` follows a table of a PostgreSQL: Debezium runs in this process (``engine``), and what it
-brings becomes changes as files do (``postgres_source``). A commit has the place in the source's log
-as a property, and only then is the server told of it; ``postgres_session`` asks the server for what
-Debezium does not say.
+`postgres` follows a table of a PostgreSQL: Debezium runs in this process (``postgresql``), and what
+it brings becomes changes as files do. A commit has the place in the source's log as a property, and
+only then is the server told of it.
 
 What it does not do:
 
@@ -68,7 +67,7 @@ if TYPE_CHECKING:
     from pkray.cdc.decoding import decode
     from pkray.cdc.frames import changes
     from pkray.cdc.kinds import with_row_kinds
-    from pkray.cdc.postgres_source import PostgresSource, postgres
+    from pkray.cdc.postgresql.source import PostgresSource, postgres
     from pkray.cdc.upserts import Upserted, upsert
 
 __all__ = [
@@ -87,12 +86,12 @@ __getattr__, __dir__ = opened_lazily(
     __name__,
     {
         "ERRORS": "bad_records",
-        "PostgresSource": "postgres_source",
+        "PostgresSource": "postgresql.source",
         "Upserted": "upserts",
         "changes": "frames",
         "decode": "decoding",
         "open_errors": "bad_records",
-        "postgres": "postgres_source",
+        "postgres": "postgresql.source",
         "upsert": "upserts",
         "with_row_kinds": "kinds",
     },

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
-from pkray.cdc.avro_schemas import AvroSchemas
+from pkray.cdc.avro.debezium import DebeziumAvro
+from pkray.cdc.avro.schemas import AvroSchemas
 from pkray.cdc.canal import canal_json
 from pkray.cdc.debezium import DebeziumJson
-from pkray.cdc.debezium_avro import DebeziumAvro
 from pkray.cdc.envelopes import NewColumns
 from pkray.cdc.maxwell import maxwell_json
 from pkray.cdc.parsing import checked_texts

@@ -7,7 +7,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from pkray.cdc.avro_schemas import AvroSchemas, Given
+from pkray.cdc.avro.schemas import AvroSchemas, Given
 from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records, check_word
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import Target

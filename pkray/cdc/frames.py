@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.avro_schemas import AvroSchemas, Given
+from pkray.cdc.avro.schemas import AvroSchemas, Given
 from pkray.cdc.decoder import BadRecord, ChangeFormat, Decoder, Records
 from pkray.cdc.kinds import WORDS
 from pkray.cdc.readings import Handling

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.avro_files import AvroFile
-from pkray.cdc.avro_schemas import AvroSchemas, Given
+from pkray.cdc.avro.files import AvroFile
+from pkray.cdc.avro.schemas import AvroSchemas, Given
 from pkray.cdc.bad_records import BadRecords
 from pkray.cdc.decoder import (
+    BadRecord,
     ChangeFormat,
     Decoder,
     NewColumnsPolicy,
@@ -88,17 +89,9 @@ class Upsert:
         """
         while True:
             bad = BadRecords(self.errors, self.commit_user, self.commit_identifier)
-            with bad, self.table.open_writer(self.commit_user, missing=self.missing) as writer:
-                target = self.target()
-                decoder = Decoder(
-                    self.format,
-                    target,
-                    self.handling,
-                    self.new_columns,
-                    self.unavailable,
-                    stop if self.errors is None else bad.add,
-                    self.schemas,
-                )
+            with bad, self.writer() as writer:
+                decoder = self.decoder(bad.add)
+                target = decoder.target
                 rows = 0
                 for changes in self._changes(decoder, files, advance):
                     if decoder.target is not target:
@@ -116,6 +109,27 @@ class Upsert:
         """Give the columns that changes are to have."""
         lacks = self.missing == "null" or self.new_columns == "add"
         return Target.from_schema(self.table.schema, self.metadata, may_lack=lacks)
+
+    def decoder(self, keep: Callable[[BadRecord], None] = stop) -> Decoder:
+        """Open what decodes records.
+
+        Args:
+            keep: takes bad ones where there is a table of them; else the first one ends it.
+        """
+        on_bad = stop if self.errors is None else keep
+        return Decoder(
+            self.format,
+            self.target(),
+            self.handling,
+            self.new_columns,
+            self.unavailable,
+            on_bad,
+            self.schemas,
+        )
+
+    def writer(self) -> TableWriter:
+        """Open a writer of the table."""
+        return self.table.open_writer(self.commit_user, missing=self.missing)
 
     @property
     def unavailable(self) -> UnavailablePolicy:

@@ -6,7 +6,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
@@ -14,7 +14,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from pkray.cdc.avro_schemas import AvroSchemas, Given
+from pkray.cdc.avro.schemas import AvroSchemas, Given
 from pkray.cdc.bad_records import BadRecords
 from pkray.cdc.decoder import (
     BadRecord,
@@ -23,7 +23,6 @@ from pkray.cdc.decoder import (
     NewColumnsPolicy,
     Records,
     check_word,
-    stop,
 )
 from pkray.cdc.places import newest_place
 from pkray.cdc.readings import Handling
@@ -231,10 +230,11 @@ class _Topic:
     def follow(self, stopped: threading.Event, once: bool) -> None:
         """Read, and commit now and then; at the end, too."""
         source, load = self._source, self._load
-        decoder = self._opened_decoder()
         with ExitStack() as opened:
-            writer = opened.enter_context(self._opened_writer())
+            writer = opened.enter_context(load.writer())
             bad = opened.enter_context(BadRecords(load.errors, load.commit_user, None))
+            decoder = load.decoder(bad.add)
+            on_bad = decoder.on_bad
             committed = self._place()
             due = heard = time.monotonic()
             while True:
@@ -242,12 +242,12 @@ class _Topic:
                 heard = self._check_heard(found, heard)
                 before = self._place()
                 messages = self._taken(found)
-                rows = self._decoded(decoder, messages, bad)
+                rows = self._decoded(decoder, messages, on_bad)
                 if decoder.target.columns.keys() - load.table.schema.names:
                     self._commit(writer, bad, before)
                     writer.close()
                     load.grow(decoder.target)
-                    writer = opened.enter_context(self._opened_writer())
+                    writer = opened.enter_context(load.writer())
                 for part in rows:
                     writer.write(part, ROW_KIND)
                     source.rows += part.num_rows
@@ -293,14 +293,17 @@ class _Topic:
         return messages
 
     def _decoded(
-        self, decoder: Decoder, messages: Mapping[int, list[Any]], bad: BadRecords
+        self,
+        decoder: Decoder,
+        messages: Mapping[int, list[Any]],
+        on_bad: Callable[[BadRecord], None],
     ) -> list[pa.Table]:
         found = []
         for number, some in messages.items():
             texts = pa.array([each.value() for each in some], pa.large_binary())
             offsets = np.array([each.offset() for each in some], np.int64)
             name = f"topic {self._source.topic!r} partition {number}"
-            decoder.on_bad = _Placed(offsets, stop if self._load.errors is None else bad.add)
+            decoder.on_bad = _Placed(offsets, on_bad)
             records = Records(texts, name, 0, unit="message")
             found.append(self._load.complete(decoder.decode(records), records))
         return [_widened(rows, decoder) for rows in found if rows.num_rows]
@@ -352,20 +355,6 @@ class _Topic:
                 f"{self._failure or said}",
                 topic=self._source.topic,
             ) from None
-
-    def _opened_decoder(self) -> Decoder:
-        load = self._load
-        return Decoder(
-            load.format,
-            load.target(),
-            load.handling,
-            load.new_columns,
-            load.unavailable,
-            schemas=load.schemas,
-        )
-
-    def _opened_writer(self) -> TableWriter:
-        return self._load.table.open_writer(self._load.commit_user, missing=self._load.missing)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy as np
 from pkray.format.commit_message import CommitMessage
 from pkray.metadata.commit_name import CommitName
 from pkray.service.client.key_ids import KeyIds, KeysToPlace
-from pkray.service.handle import Client, Group, method
+from pkray.service.handles.handle import Client, Group, method
 from pkray.service.protocol import (
     Acknowledgement,
     Assigned,

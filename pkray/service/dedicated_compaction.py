@@ -34,8 +34,8 @@ from pkray.service.compaction.job import UNNAMED_MILLIS
 from pkray.service.compaction.policy import pick_due
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.maintenance import TableMaintenance
-from pkray.service.handle import GLANCE_SECONDS
-from pkray.service.local_handle import Job
+from pkray.service.handles.handle import GLANCE_SECONDS
+from pkray.service.handles.local_handle import Job
 from pkray.service.progress import WorkingThreads
 from pkray.service.protocol import BucketSelection
 from pkray.service.schema_cache import with_buckets

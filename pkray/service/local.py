@@ -22,9 +22,9 @@ from pkray.service.client.table_service import TableService
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.dedicated_compaction import spread_over_threads
 from pkray.service.first_look import FirstLook
-from pkray.service.handle import Handle
+from pkray.service.handles.handle import Handle
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.leases import beat_seconds
-from pkray.service.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import LEASE_MILLIS, OwnerSettings
 from pkray.service.protocol import SessionId

@@ -14,7 +14,7 @@ from pkray.serving.cells import records_of
 from pkray.storage.secrets import shown_url
 
 STALE_SECONDS, OLD_SECONDS = 5.0, 60.0
-"""From which on a query's result is behind, and far behind: as the alerts have it."""
+"""Say from when on a query's result is behind, and far behind: as the alerts have it."""
 MANY_LEVEL0_FILES = 10
 """In a bucket: merging them at each read costs more than compacting them."""
 _LONG_LAG = 1000

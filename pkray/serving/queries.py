@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from pkray.api.catalog import Catalog
 
@@ -30,10 +31,19 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
             for source, at in status["sources"].items()
         },
         "graph": _graph(found, status),
-        "options": dict(found._watched.current.definition.options),
+        "options": _options(found),
         "savepoints": found.savepoints(),
         "upgrade": status.get("upgrade"),
     }
+
+
+def _options(found: Any) -> dict[str, Any]:
+    """Give what was set; of an address that is told of failures the host alone: its path may be a
+    secret, as those of chats are."""
+    options = dict(found._watched.current.definition.options)
+    if url := options.get("failure_url"):
+        options["failure_url"] = f"{urlsplit(url).scheme}://{urlsplit(url).hostname}/…"
+    return options
 
 
 def _mark(status: dict[str, Any], source: str) -> int | None:

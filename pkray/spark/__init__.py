@@ -6,12 +6,12 @@
     read:    ScanPlanner in the driver ─▶ Splits ─▶ executors read files
 
 `ingest` pushes a DataFrame in one commit; `start_ingest` commits each micro-batch under its number,
-so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``stream``).
+so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``streams``).
 `read` and `register` are data sources for tables (``source``), `read_stream` for changes
 (``changes``), with filters pushed down. `relation` takes a DataFrame into queries, and runs plans
-(``relations``); one that streams feeds continuous queries (``feeder``) through Arrow files that
-tasks write (``spooling``); ``backfill`` computes their first epochs, and ``result_stream``
-reads their changes. ``session`` starts Spark, on its own or on Ray. ``failure``
+(``relations``); one that streams feeds continuous queries through Arrow files that tasks write
+(``streams``, which read the changes of their results, too); ``backfill`` computes their first
+epochs. ``session`` starts Spark, on its own or on Ray. ``failure``
 brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
 """
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pkray.spark.relations import relation
     from pkray.spark.sessions import session, stop
     from pkray.spark.source import read, register
-    from pkray.spark.stream import IngestQuery, start_ingest
+    from pkray.spark.streams.stream import IngestQuery, start_ingest
 
 __all__ = [
     "IngestQuery",
@@ -51,14 +51,14 @@ _OF_DATA_SOURCES = ("read", "read_stream", "register", "relation")
 _open, __dir__ = opened_lazily(
     __name__,
     {
-        "IngestQuery": "stream",
+        "IngestQuery": "streams.stream",
         "ingest": "batch",
         "read": "source",
         "read_stream": "changes",
         "register": "source",
         "relation": "relations",
         "session": "sessions",
-        "start_ingest": "stream",
+        "start_ingest": "streams.stream",
         "stop": "sessions",
     },
 )

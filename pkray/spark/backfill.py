@@ -15,9 +15,9 @@ from pkray.relational.plan.nodes import Node
 from pkray.relational.running import prepare
 from pkray.relational.sources.streamed import RunningFeeder
 from pkray.spark.failure import typed
-from pkray.spark.feeder import shown
 from pkray.spark.relations import to_spark
-from pkray.spark.spooling import SpooledRows, spool_rows
+from pkray.spark.streams.feeder import shown
+from pkray.spark.streams.spooling import SpooledRows, spool_rows
 from pkray.storage.spool import Feeder, FeederState, Spool
 
 _log = logging.getLogger(__name__)

@@ -42,7 +42,7 @@ _STAGED = ".staged/"
 _LEFT_MILLIS = 7 * 24 * 3600 * 1000
 """After which what a job staged is taken for left behind: none runs for so long."""
 _TRIES = 10
-"""How often an overwrite is tried, while others commit in between."""
+"""Bounds how often an overwrite is tried, while others commit in between."""
 _QUERY_ID = "sql.streaming.queryId"
 
 

@@ -28,7 +28,7 @@ import pyarrow as pa
 
 import pkray
 from pkray.service.call_limits import DEFAULT_LIMITS
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.parts import Assignment, HostedTable, Part, WorkerProcess
 from pkray.storage.location import TableLocation

@@ -29,7 +29,7 @@ from pkray.service.assignment.assigner import BucketAssigner
 from pkray.service.calls import OwnerClient
 from pkray.service.client.assigner_client import AssignerClient
 from pkray.service.client.routing import Router
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.protocol import HashedKeys, SessionId
 from pkray.storage.location import TableLocation
 

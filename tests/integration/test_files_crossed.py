@@ -13,7 +13,7 @@ import pkray
 from pkray.lookup.block_store import BlockFile
 from pkray.lsm.writer.memtable import Memtable
 from pkray.service.calls import OwnerClient
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.local_handle import LocalHandle
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = Path(pkray.__file__).parent

@@ -225,6 +225,15 @@ def sql(web: TestClient, text: str, **given: Any) -> Any:
     return web.post("/api/sql", json={"text": text, **given})
 
 
+def test_the_path_of_an_address_for_failures_is_not_shown(catalog, table):
+    catalog.sql("SET 'query.failure-url' = 'https://hooks.example:8443/services/s3cret'")
+    made = catalog.sql("SELECT name FROM shop.orders").materialize("shop.names")
+    found = client(catalog).get("/api/queries/shop.names")
+    made.drop()
+    assert "s3cret" not in found.text
+    assert found.json()["options"]["failure_url"] == "https://hooks.example/…"
+
+
 def test_a_statement_is_answered_with_its_columns(web):
     found = sql(web, "SELECT id, name FROM shop.orders WHERE id < 2 ORDER BY id").json()
     assert [each["name"] for each in found["columns"]] == ["id", "name"]

@@ -127,7 +127,7 @@ def test_nested_nanoseconds_are_read_and_printed_without_pandas(light):
         ("import pkray.ray_data", "ray-data"),
         ("pkray.cdc.changes", "spark"),
         ("pkray.kafka.read(None, 't', servers='', format='')", "kafka"),
-        ("from pkray.cdc.engine import start_java; start_java()", "cdc"),
+        ("from pkray.cdc.postgresql.engine import start_java; start_java()", "cdc"),
         ("table('BYTES').to_pandas()", "pandas"),
         ("table('BYTES'), catalog.load_table('db.t$files').to_pandas()", "pandas"),
         ("table('BYTES', 'hll_sketch')", "sketches"),

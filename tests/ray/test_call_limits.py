@@ -84,7 +84,7 @@ def handle_of(monkeypatch):
         handle = RayHandle(fake, "owner 1 of table db.t", LIMITS)
         handle._callee.clock, handle._callee.left_alone_until = fake.clock, 20
         monkeypatch.setattr("pkray.service.ray.handle.time.monotonic", fake.clock)
-        monkeypatch.setattr("pkray.service.handle.time.monotonic", fake.clock)
+        monkeypatch.setattr("pkray.service.handles.handle.time.monotonic", fake.clock)
         return handle
 
     return make

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pkray.api.catalog import Catalog
-from pkray.cdc.postgres_source import postgres as postgres_source
+from pkray.cdc.postgresql.source import postgres as postgres_source
 from pkray.cli import output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.commands.rows import metadata_of

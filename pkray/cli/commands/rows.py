@@ -11,7 +11,7 @@ import pyarrow as pa
 import typer
 
 from pkray.api.catalog import Catalog
-from pkray.cdc.avro_schemas import AvroSchemas
+from pkray.cdc.avro.schemas import AvroSchemas
 from pkray.cdc.bad_records import open_errors
 from pkray.cdc.decoder import ChangeFormat
 from pkray.cdc.kinds import with_row_kinds

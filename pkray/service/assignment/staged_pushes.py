@@ -19,7 +19,7 @@ from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.calls import OwnerClient
 from pkray.service.client.key_client import KeyClient
 from pkray.service.client.pusher import Pusher, pushing
-from pkray.service.handle import Pending
+from pkray.service.handles.handle import Pending
 from pkray.service.protocol import (
     ASSIGNER,
     DRIVER,

@@ -16,7 +16,7 @@ from pkray.service.client.assigners import assigner_count, assigning_owners
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
-from pkray.service.handle import gather, persist
+from pkray.service.handles.handle import gather, persist
 from pkray.service.protocol import HashedKeys, SessionId
 
 Codes = npt.NDArray[np.int32]

@@ -23,7 +23,7 @@ from pkray.service.client.key_ids import Bools, KeysToPlace, identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import RowRouting
 from pkray.service.client.tokens import note_token
-from pkray.service.handle import persist
+from pkray.service.handles.handle import persist
 from pkray.service.protocol import ASSIGNER, KeysFound, RowsPlaced, SessionId
 
 

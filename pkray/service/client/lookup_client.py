@@ -31,7 +31,7 @@ from pkray.service.client.routing import (
     joined,
     requests_of,
 )
-from pkray.service.handle import gather, persist
+from pkray.service.handles.handle import gather, persist
 from pkray.service.protocol import Lookup, LookupAnswer, Visibility
 
 _MAX_MOVED = 8

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 from pkray.errors import LostBatchesError
 from pkray.service.call_limits import DEFAULT_LIMITS
-from pkray.service.handle import persist
+from pkray.service.handles.handle import persist
 from pkray.service.leases import LOOK_SECONDS
 from pkray.service.protocol import Holding
 

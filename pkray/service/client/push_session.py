@@ -19,7 +19,7 @@ from pkray.service.client import spool
 from pkray.service.client.key_client import DynamicClient, KeyClient, dynamic_client
 from pkray.service.client.pusher import Pusher, PushTarget, Send, pushing
 from pkray.service.client.table_service import TableService
-from pkray.service.handle import Pending, gather
+from pkray.service.handles.handle import Pending, gather
 from pkray.service.protocol import (
     ASSIGNER,
     DRIVER,

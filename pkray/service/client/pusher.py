@@ -22,7 +22,7 @@ from pkray.schema.types import DataType
 from pkray.service.calls import OwnerClient
 from pkray.service.client.key_client import DynamicClient, KeyClient
 from pkray.service.client.routing import Router, RowRouting
-from pkray.service.handle import Pending
+from pkray.service.handles.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId
 
 Send = Callable[[int, Push, RoutedBatch], Pending[None] | None]

@@ -26,7 +26,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
-from pkray.service.handle import Pending
+from pkray.service.handles.handle import Pending
 from pkray.service.protocol import (
     Holding,
     KeptBatch,

@@ -26,7 +26,7 @@ from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
 from pkray.service.coordinator.two_phase_commit import Tenure, TwoPhaseCommit, unchallenged
-from pkray.service.handle import gather
+from pkray.service.handles.handle import gather
 from pkray.service.protocol import (
     Acknowledgement,
     BucketSelection,

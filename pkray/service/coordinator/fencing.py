@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pkray.commit.writer_fences import WriterFences
 from pkray.service.calls import OwnerClient
-from pkray.service.handle import gather
+from pkray.service.handles.handle import gather
 from pkray.service.protocol import SessionId
 
 _A_MILLISECOND = 1_000_000

@@ -14,7 +14,7 @@ from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
 from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
-from pkray.service.handle import gather
+from pkray.service.handles.handle import gather
 from pkray.service.protocol import (
     Acknowledgement,
     Attempts,

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pkray.service.handle import Client, Group, method
+from pkray.service.handles.handle import Client, Group, method
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import Assignment, HostedThing, Part, Renewal, WorkerProcess
 from pkray.service.versions import Spoken

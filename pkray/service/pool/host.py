@@ -9,8 +9,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Protocol
 
 from pkray.errors import PkrayError, ServiceError, ServiceUnavailableError, StorageError
-from pkray.service.handle import Method
-from pkray.service.local_handle import Job
+from pkray.service.handles.handle import Method
+from pkray.service.handles.local_handle import Job
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.lease import Lease, awake_and_asleep

@@ -17,8 +17,8 @@ from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_wire import decode_request, encode_answer
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import Client, Group, Method, methods_of
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.handle import Client, Group, Method, methods_of
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.progress import LOOKUPS, START, CallProgress, WorkingThreads, in_group

@@ -15,7 +15,7 @@ from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskErr
 
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import GLANCE_SECONDS, LEAST_WATCHED, Method
+from pkray.service.handles.handle import GLANCE_SECONDS, LEAST_WATCHED, Method
 from pkray.service.progress import LOOKUPS
 
 T = TypeVar("T")

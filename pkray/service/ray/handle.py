@@ -9,7 +9,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import OwnerClient
 from pkray.service.client.lookup_wire import decode_answer, encode_request
-from pkray.service.handle import Method, Pending, persist
+from pkray.service.handles.handle import Method, Pending, persist
 from pkray.service.ray.callee import Callee
 
 P = ParamSpec("P")

@@ -13,7 +13,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service import versions
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import Method, Pending, persist
+from pkray.service.handles.handle import Method, Pending, persist
 from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.in_order import Ticket
 from pkray.service.pool.parts import Assignment, HostedThing, MovedError

@@ -29,8 +29,8 @@ from pkray.service.call_limits import CallLimits
 from pkray.service.calls import OwnerClient
 from pkray.service.client.lookup_wire import decode_request, encode_answer
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import Method
-from pkray.service.local_handle import Job, Lane, LocalHandle
+from pkray.service.handles.handle import Method
+from pkray.service.handles.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.pool.assignments import Assignments

@@ -11,7 +11,7 @@ import ray
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
-from pkray.service.handle import GLANCE_SECONDS, Group, Method
+from pkray.service.handles.handle import GLANCE_SECONDS, Group, Method
 from pkray.service.progress import CallProgress
 from pkray.service.ray.actors import in_concurrency_group, sign_of_life
 from pkray.service.ray.callee import Callee, CallWatch

@@ -21,7 +21,7 @@ from pkray.relational.continuous.parallel import team
 from pkray.relational.continuous.queries import ending, stored, watched
 from pkray.relational.continuous.queries.workers import worker
 from pkray.relational.continuous.upgrades import upgrade
-from pkray.service import local_handle
+from pkray.service.handles import local_handle
 from tests.faults.faulty_store import Killed
 from tests.faults.lives.jobs import READ
 from tests.faults.lives.machines import Machine, World, this_machine

@@ -21,8 +21,8 @@ from pkray.service.client.pusher import Pusher, pushing
 from pkray.service.client.table_service import TableService
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.dedicated_compaction import spread_over_threads
-from pkray.service.handle import Method, persist
-from pkray.service.local_handle import Job, Lane, LocalHandle
+from pkray.service.handles.handle import Method, persist
+from pkray.service.handles.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.pool.assignments import LEASE_SECONDS, Assignments

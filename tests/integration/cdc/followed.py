@@ -13,7 +13,7 @@ from typing import Any
 
 import pkray
 import pkray.cdc
-from pkray.cdc.engine import Batch
+from pkray.cdc.postgresql.engine import Batch
 from pkray.service.client.writer import TableWriter
 from tests.integration.cdc.postgres_server import PASSWORD, USER
 

@@ -13,7 +13,7 @@ import pytest
 
 import pkray
 import pkray.cdc
-from pkray.cdc.avro_files import AvroFile
+from pkray.cdc.avro.files import AvroFile
 from pkray.cdc.decoder import ChangeFormat, Decoder
 from pkray.cdc.row_changes import Target
 from pkray.errors import ChangeRecordError, InputError

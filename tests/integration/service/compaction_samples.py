@@ -15,7 +15,7 @@ from pkray.service.calls import OwnerClient
 from pkray.service.client.routing import Router
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import DRIVER, BucketSelection, CommitRequest, Lookup, Push, PushReport

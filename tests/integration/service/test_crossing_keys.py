@@ -17,8 +17,8 @@ from pkray.service.client.table_service import TableService
 from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import Method
-from pkray.service.local_handle import LocalHandle
+from pkray.service.handles.handle import Method
+from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import first_push

@@ -34,7 +34,7 @@ def stream(spark, tmp_path):
 def written(request, monkeypatch):
     """Who writes the rows of a micro-batch."""
     if request.param == "by tasks":
-        monkeypatch.setattr("pkray.spark.spooling._SMALL_BYTES", -1)
+        monkeypatch.setattr("pkray.spark.streams.spooling._SMALL_BYTES", -1)
 
 
 def view(catalog, relation, name="clicks") -> None:

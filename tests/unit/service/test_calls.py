@@ -13,8 +13,8 @@ from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.coordinator.coordinator import Coordinator
-from pkray.service.handle import methods_of
-from pkray.service.local_handle import Job, Lane, LocalHandle
+from pkray.service.handles.handle import methods_of
+from pkray.service.handles.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.calls import KeeperClient
@@ -89,7 +89,7 @@ def test_what_is_not_ordered_waits_for_no_write(owner):
 
 
 def test_lookups_that_hang_side_by_side_are_given_up_together(monkeypatch):
-    monkeypatch.setattr("pkray.service.local_handle.GLANCE_SECONDS", 0.05)
+    monkeypatch.setattr("pkray.service.handles.local_handle.GLANCE_SECONDS", 0.05)
     limits = CallLimits(call_seconds=60, lookup_seconds=1)
     owner = OwnerClient(LocalHandle(Owner(), "owner", limits))
     pending = [owner.lookup.submit(None) for _ in range(30)]

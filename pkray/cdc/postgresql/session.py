@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from pkray.cdc.engine import start_java
+from pkray.cdc.postgresql.engine import start_java
 from pkray.errors import ChangeSourceError
 from pkray.storage.secrets import Secret
 

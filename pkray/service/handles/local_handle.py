@@ -14,7 +14,7 @@ from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
-from pkray.service.handle import GLANCE_SECONDS, LEAST_WATCHED, Method, Pending
+from pkray.service.handles.handle import GLANCE_SECONDS, LEAST_WATCHED, Method, Pending
 from pkray.service.progress import BESIDE_CALLS, WorkingThreads
 
 P = ParamSpec("P")

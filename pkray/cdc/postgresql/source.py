@@ -16,10 +16,10 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from pkray.cdc.decoder import ChangeFormat, Decoder, NewColumnsPolicy, Records
-from pkray.cdc.engine import Batch, Engine
+from pkray.cdc.decoder import ChangeFormat, NewColumnsPolicy, Records
 from pkray.cdc.places import newest_place
-from pkray.cdc.postgres_session import Server, Session
+from pkray.cdc.postgresql.engine import Batch, Engine
+from pkray.cdc.postgresql.session import Server, Session
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.upserts import Upsert
@@ -226,12 +226,12 @@ class _Run:
         self._session = session
         self._engine = engine
         self._mark = str(uuid4()) if once else None
-        self._decoder = self._opened_decoder()
+        self._decoder = self._load.decoder()
         self._committed = self._asked = self._heard = time.monotonic()
         self._is_in_snapshot = False
 
     def go(self, stopped: threading.Event) -> None:
-        writer = self._opened_writer()
+        writer = self._load.writer()
         try:
             while not stopped.is_set():
                 batch = self._engine.next(_TICK)
@@ -267,7 +267,7 @@ class _Run:
         if self._decoder.target.columns.keys() - self._load.table.schema.names:
             writer.close()  # it has nothing: what was before is committed
             self._load.grow(self._decoder.target)
-            writer = self._opened_writer()
+            writer = self._load.writer()
         if rows is not None and rows.num_rows:
             writer.write(rows, ROW_KIND)
             self._source.rows += rows.num_rows
@@ -311,12 +311,3 @@ class _Run:
                 kept,
                 self._source.slot,
             )
-
-    def _opened_decoder(self) -> Decoder:
-        load = self._load
-        return Decoder(
-            load.format, load.target(), load.handling, load.new_columns, load.unavailable
-        )
-
-    def _opened_writer(self) -> TableWriter:
-        return self._load.table.open_writer(self._load.commit_user, missing=self._load.missing)

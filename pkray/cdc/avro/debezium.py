@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.avro_schemas import AvroSchemas, EventSchema, event_schema
+from pkray.cdc.avro.schemas import AvroSchemas, EventSchema, event_schema
 from pkray.cdc.debezium import added, changes_of, image_readings, runs
 from pkray.cdc.envelopes import NewColumns, metadata_types
 from pkray.cdc.images import Events, Image, ImageColumns

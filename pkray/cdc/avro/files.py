@@ -13,7 +13,7 @@ import fastavro
 import numpy as np
 import pyarrow as pa
 
-from pkray.cdc.avro_schemas import event_schema
+from pkray.cdc.avro.schemas import event_schema
 from pkray.cdc.decoder import Records
 from pkray.cdc.sources import EventFile
 from pkray.errors import InputError

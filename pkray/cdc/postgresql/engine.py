@@ -21,7 +21,7 @@ from pkray.extras import require_extra
 
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _MEMORY = "-Xmx1g"
-"""Of Java: a connector's queue holds its events, and at most so much of them."""
+"""Bounds Java: a connector's queue holds its events, and at most so much of them."""
 _TICK = 0.5
 """Seconds after which a thread that waits looks whether the engine was closed."""
 _PATIENCE = 60.0

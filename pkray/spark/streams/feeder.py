@@ -15,7 +15,7 @@ from pkray.errors import OptionError, PkrayError, UnsupportedError
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSource, StreamFeeder
 from pkray.spark.failure import typed
-from pkray.spark.spooling import SpooledRows, spool_rows
+from pkray.spark.streams.spooling import SpooledRows, spool_rows
 from pkray.storage.spool import Feeder, FeederState, Spool
 
 _log = logging.getLogger(__name__)
