@@ -131,7 +131,9 @@ class BucketLookup:
     ) -> tuple[Ints, pa.Table]:
         """Find rows by key below those in memory, of an engine that keeps the newest."""
         names = self.schema.names
-        _, stored = self.find_in_runs(levels.runs(), levels.vectors, distinct, names)
+        decides = order.columns == order.key_columns
+        asked = _without(distinct, newer, order) if decides else distinct
+        _, stored = self.find_in_runs(levels.runs(), levels.vectors, asked, names)
         system = [*SYSTEM_COLUMNS, *names]
         layers = [*stored.combine_chunks().to_batches(), *newer]
         groups = order.group(concat([rows.select(system) for rows in layers]))
@@ -354,6 +356,18 @@ def _with_files(levels: Levels, held: Sequence[Uncommitted]) -> Levels:
     return levels
 
 
+def _without(
+    keys: pa.RecordBatch, newer: Sequence[pa.RecordBatch], order: RowOrder
+) -> pa.RecordBatch:
+    """Return the keys of which no newer rows are there."""
+    wanted = order.keys(keys)
+    missing = np.ones(keys.num_rows, np.bool_)
+    for rows in newer:
+        _, found = order.keys(rows).packed().search(wanted)
+        missing &= ~found
+    return keys.filter(pa.array(missing))
+
+
 def _in_memory(held: Sequence[Uncommitted]) -> list[Uncommitted]:
     return [each for each in held if each.memory.rows]
 
@@ -365,11 +379,13 @@ class RunRanges:
     """The files of one run in key order."""
 
     def __init__(self, files: Sequence[DataFileMeta], types: Sequence[DataType]) -> None:
-        lows = binary_row.decode([file.min_key for file in files], types)
-        order = NormalizedKeys(lows).argsort()
+        count = len(files)
+        bounds = [*(file.min_key for file in files), *(file.max_key for file in files)]
+        columns = binary_row.decode(bounds, types)
+        order = NormalizedKeys([column.slice(0, count) for column in columns]).argsort()
         self.files = [files[i] for i in order.tolist()]
-        self._lows = binary_row.decode([f.min_key for f in self.files], types)
-        self._highs = binary_row.decode([f.max_key for f in self.files], types)
+        self._lows = [column.take(pa.array(order)) for column in columns]
+        self._highs = [column.take(pa.array(order + count)) for column in columns]
         self.lows, self.highs = NormalizedKeys(self._lows), NormalizedKeys(self._highs).packed()
 
     def files_of(self, keys: Sequence[pa.Array]) -> Iterator[tuple[DataFileMeta, Ints]]:

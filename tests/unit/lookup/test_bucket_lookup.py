@@ -14,6 +14,8 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_function import without_deletes
+from pkray.lsm.writer.memtable import Memtable
+from pkray.lsm.writer.uncommitted import Uncommitted
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.opening import open_store
 from tests.effort import examples
@@ -67,9 +69,15 @@ class Bucket:
             [pa.array(columns[0], pa.string()), pa.array(columns[1], pa.int32())], names=["a", "b"]
         )
 
-    def look_up(self, store, pairs):
+    def held(self, rows):
+        """Rows (a, b, ts, kind) that a writer holds in memory."""
+        memory, first = Memtable(self.schema), self._number + 1
+        memory.add(self._batch(rows))
+        return [Uncommitted(0, self.engine, (), memory, first)]
+
+    def look_up(self, store, pairs, held=()):
         lookup = BucketLookup(store, self.files, self.schema, self.engine)
-        positions, rows = lookup.find(self.levels, self.keys(pairs), ["v"])
+        positions, rows = lookup.find(self.levels, self.keys(pairs), ["v"], held)
         assert rows.column_names == ["v"]
         return self._by_pair(pairs, positions, rows)
 
@@ -139,6 +147,24 @@ def test_files_out_of_the_keys_range_are_not_read(tmp_path, store):
     bucket.write([("z", b, 0, 0) for b in range(100)], level=0)
     bucket.look_up(store, [("m", 55), ("m", 58)])
     assert store.stats().files == 1
+
+
+def test_keys_held_in_memory_are_not_looked_for_in_files(tmp_path, store):
+    bucket = Bucket(tmp_path, PLAIN)
+    bucket.write([("m", b, 0, 0) for b in range(9)], level=5)
+    held = bucket.held([("m", 1, 0, 0), ("m", 2, 0, 3), ("n", 1, 0, 0)])
+    asked = [("m", 2), ("n", 1), ("m", 1)]
+    assert bucket.look_up(store, asked, held) == bucket.expected(asked)
+    assert store.stats().files == 0
+
+
+@pytest.mark.parametrize("options", [PLAIN, VERSIONED])
+def test_rows_in_memory_are_on_top_of_files(tmp_path, store, options):
+    bucket = Bucket(tmp_path, options)
+    bucket.write([("m", b, 5, 0) for b in range(9)], level=5)
+    held = bucket.held([("m", 1, 4, 0), ("m", 2, 6, 3), ("n", 1, 0, 0), ("m", 3, 5, 2)])
+    asked = [("m", b) for b in (4, 3, 2, 1, 99)] + [("n", 1), ("n", 2)]
+    assert bucket.look_up(store, asked, held) == bucket.expected(asked)
 
 
 @pytest.mark.parametrize("options", [PLAIN, VERSIONED])
