@@ -45,6 +45,7 @@ def test_every_variable_of_the_code_is_documented():
     "path",
     [
         ROOT / "README.md",
+        *sorted(path for path in (ROOT / ".docs").rglob("*.md")),
         *sorted(path for path in DEPLOY.rglob("*") if path.is_file()),
         *sorted((ROOT / ".github").rglob("*.*")),
     ],

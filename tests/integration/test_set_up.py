@@ -14,14 +14,14 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from tests.readme import blocks
+from tests.manual import blocks
 
 ROOT = Path(__file__).parents[2]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
 def test_ci_installs_and_runs_what_the_readme_says():
-    typed = [line for block in blocks("Set-up", "") for line in block.splitlines()]
+    typed = [line for block in blocks("../README.md", "", "Set-up") for line in block.splitlines()]
     ran = subprocess.run([ROOT / ".ci/run", "commands"], capture_output=True, text=True, check=True)
     lines = [line for line in ran.stdout.splitlines() if line and not line.startswith("==")]
     assert lines == [line.partition("#")[0].rstrip() for line in typed]

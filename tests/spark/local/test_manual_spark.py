@@ -1,21 +1,18 @@
-"""The README's tour of Spark works as it stands there, after the tours above it."""
+"""The manual's guide to Spark works as it stands there, after those to tables."""
 
 from __future__ import annotations
 
 import json
 
-from tests.readme import blocks
+from tests.manual import Tour, blocks
 
 
-def test_the_tour_of_spark(spark, tmp_path, monkeypatch, capfd):
-    monkeypatch.chdir(tmp_path)
-    batch, by_format, stream = blocks("Spark")
-    tour: dict = {}
-    for heading in ("Python", "Merge rules and changes", "Time and maintenance"):
-        (code,) = blocks(heading)
-        exec(compile(code, "README.md", "exec"), tour)
-    exec(compile(batch, "README.md", "exec"), tour)
-    exec(compile(by_format, "README.md", "exec"), tour)
+def test_the_guide_to_spark(spark, tmp_path, monkeypatch, capfd):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow("guides/tables.md", "guides/merging.md", "guides/time.md")
+    batch, by_format, stream = blocks("guides/spark.md")
+    tour.execute(batch, "guides/spark.md")
+    tour.execute(by_format, "guides/spark.md")
     orders = tour["orders"]
     rows = orders.to_arrow().sort_by("id").to_pylist()
     assert [(row["id"], row["amount"]) for row in rows] == [(2, 100.0), (3, 7.25)]
@@ -27,7 +24,7 @@ def test_the_tour_of_spark(spark, tmp_path, monkeypatch, capfd):
     # The JVM may have started in another working directory.
     for folder in ("incoming", "checkpoints"):
         stream = stream.replace(f'"{folder}/', f'"{tmp_path}/{folder}/')
-    exec(compile(stream, "README.md", "exec"), tour)
+    tour.execute(stream, "guides/spark.md")
     try:
         tour["query"].processAllAvailable()
     finally:

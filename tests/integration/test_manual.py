@@ -1,24 +1,27 @@
-"""What the README shows works as it stands there."""
+"""What the manual and the README show works as it stands there."""
 
 from __future__ import annotations
 
 import inspect
 import json
 import re
-import shlex
-
-import pytest
 
 import pkray
-from pkray.cli import main
-from tests.readme import blocks
+from tests.manual import Tour
 
 
-def test_the_tour_of_the_python_api(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (code,) = blocks("Python")
-    tour: dict = {}
-    exec(compile(code, "README.md", "exec"), tour)
+def test_the_ten_minutes_of_the_readme(tmp_path, monkeypatch, capsys):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow("../README.md")
+    printed = capsys.readouterr().out
+    assert "{'customer': 'Ada', 'total': Decimal('22.00')}" in printed
+    assert "equal at snapshot" in printed
+    tour["catalog"].close()
+
+
+def test_the_guide_to_tables(tmp_path, monkeypatch):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow("guides/tables.md")
     orders = tour["orders"]
     assert orders.to_arrow().to_pylist() == [{"id": 2, "customer": "Grace", "amount": 99.0}]
     assert sorted(orders.to_arrow(snapshot_id=1)["id"].to_pylist()) == [1, 2]
@@ -28,12 +31,9 @@ def test_the_tour_of_the_python_api(tmp_path, monkeypatch):
     tour["catalog"].close()
 
 
-def test_the_tour_of_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    tour: dict = {}
-    for heading in ("Python", "Merge rules and changes", "Time and maintenance"):
-        (code,) = blocks(heading)
-        exec(compile(code, "README.md", "exec"), tour)
+def test_the_guides_to_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow("guides/tables.md", "guides/merging.md", "guides/time.md")
     lines = tour["stock"].to_arrow().sort_by("item").to_pylist()
     assert [(line["item"], line["pieces"], line["mm"]) for line in lines] == [
         ("bolt", 10, 8),
@@ -46,12 +46,9 @@ def test_the_tour_of_merge_rules_and_maintenance(tmp_path, monkeypatch, capsys):
     tour["catalog"].close()
 
 
-def test_the_tour_of_queries(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    tour: dict = {}
-    for heading in ("Python", "Merge rules and changes", "Time and maintenance", "Queries"):
-        (code,) = blocks(heading)
-        exec(compile(code, "README.md", "exec"), tour)
+def test_the_guide_to_queries(tmp_path, monkeypatch, capsys):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow("guides/tables.md", "guides/merging.md", "guides/time.md", "guides/queries.md")
     assert "Grace    | 99.0" in capsys.readouterr().out
     spent = tour["catalog"].sql("SELECT * FROM shop.spent ORDER BY customer").to_arrow()
     assert spent.to_pylist() == [
@@ -61,12 +58,10 @@ def test_the_tour_of_queries(tmp_path, monkeypatch, capsys):
     tour["catalog"].close()
 
 
-def test_the_tour_of_continuous_queries(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    with pkray.connect("warehouse") as catalog:
-        tour: dict = {"catalog": catalog}
-        code = blocks("Continuous queries")[0]
-        exec(compile(code, "README.md", "exec"), tour)
+def test_the_guide_to_continuous_queries(tmp_path, monkeypatch, capsys):
+    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
+        tour = Tour(tmp_path, monkeypatch, catalog=catalog)
+        tour.follow("guides/continuous.md")
         assert "equal at snapshot" in capsys.readouterr().out
         balance = catalog.load_table("shop.balance").to_arrow()
         assert [(row["customer"], row["n"], int(row["total"])) for row in balance.to_pylist()] == [
@@ -78,11 +73,10 @@ def test_the_tour_of_continuous_queries(tmp_path, monkeypatch, capsys):
         assert [each.name for each in catalog.queries()] == ["shop.balance", "sizes"]
 
 
-def test_the_tour_of_event_time(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    with pkray.connect("warehouse") as catalog:
-        tour: dict = {"catalog": catalog}
-        exec(compile(blocks("Continuous queries")[1], "README.md", "exec"), tour)
+def test_the_guide_to_event_time(tmp_path, monkeypatch, capsys):
+    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
+        tour = Tour(tmp_path, monkeypatch, catalog=catalog)
+        tour.follow("guides/event-time.md")
         assert capsys.readouterr().out.count("'n': 1") == 1
         assert tour["minutes"].status()["late"] == 1
         (late,) = catalog.load_table("shop.minutes$late").to_arrow().to_pylist()
@@ -90,22 +84,11 @@ def test_the_tour_of_event_time(tmp_path, monkeypatch, capsys):
         assert tour["minutes"].verify()
 
 
-def test_the_tour_of_the_command_line(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_guide_to_the_command_line(tmp_path, monkeypatch, capsys):
     (tmp_path / "people.csv").write_text("id,name\n1,Ada\n2,Bob\n")
     change = {"op": "u", "before": {"id": 2}, "after": {"id": 2, "name": "Grace"}}
     (tmp_path / "changes.json").write_text(json.dumps(change))
-    (text,) = blocks("Command line", "")
-    lines = text.replace("\\\n", " ").splitlines()
-    for line in lines:
-        command = shlex.split(line.removeprefix("$ "), comments=True)
-        if command[0] == "export":
-            monkeypatch.setenv(*command[1].split("=", 1))
-            continue
-        assert command[0] == "pkray"
-        with pytest.raises(SystemExit) as exit_:
-            main(command[1:])
-        assert exit_.value.code == 0, capsys.readouterr().err
+    Tour(tmp_path, monkeypatch).follow("guides/command-line.md")
     assert '{"id":2,"name":"Grace"}' in capsys.readouterr().out
     with pkray.connect("warehouse") as catalog:
         people = catalog.load_table("shop.people")

@@ -1,0 +1,56 @@
+"""Each block of code of the manual is run, or says why not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.manual import ROOT, all_blocks, pages
+
+REASONS = {
+    "it installs packages",
+    "it is served until it is ended",
+    "it needs a Kafka",
+    "it needs a PostgreSQL",
+    "it needs a Ray cluster",
+}
+"""Of a kind that no test can run. What such a block shows is tested elsewhere, without its page."""
+RUN = {"python", "sql", "console"}
+SHOWN = {"", "json", "mermaid", "text", "toml", "yaml"}
+
+
+def followed() -> str:
+    """Give the text of the tests that follow pages."""
+    texts = (path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    own = Path(__file__).read_text()
+    return "\n".join(text for text in texts if "tests.manual" in text and text != own)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_code_is_run_or_says_why_not(page):
+    code = [block for block in all_blocks(page) if block.language in RUN]
+    assert {block.reason for block in code} <= {*REASONS, None}
+    if any(block.reason is None for block in code):
+        assert f'"{page}"' in followed(), f"no test follows {page}"
+
+
+@pytest.mark.parametrize("page", pages())
+def test_blocks_are_of_a_known_language(page):
+    languages = {block.language for block in all_blocks(page)}
+    assert {each for each in languages if not each.startswith("{")} <= RUN | SHOWN
+
+
+def test_each_reason_is_one_of_a_block():
+    assert {block.reason for page in pages() for block in all_blocks(page)} - {None} == REASONS
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_lead_to_what_is_there(page):
+    path = ROOT / ".docs" / page
+    links = re.findall(r"\]\((?!https?:|#)([^)#\s]+)", re.sub(r"`[^`\n]*`", "", path.read_text()))
+    made = re.compile(r"(\.\./|\.docs/)*(reference/)?generated/\w+\.md|generated/\w+\.md")
+    assert [
+        link for link in links if not ((path.parent / link).exists() or made.fullmatch(link))
+    ] == []
