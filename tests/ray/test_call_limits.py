@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 from ray.exceptions import GetTimeoutError
@@ -71,7 +72,20 @@ class Method:
     ref: str
 
     def remote(self, *arguments):
-        return f"{self.ref} of lookups" if arguments == (LOOKUPS,) else self.ref
+        return Ref(f"{self.ref} of lookups" if arguments == (LOOKUPS,) else self.ref)
+
+
+class Ref(str):
+    """An answer that is due.
+
+    Attributes:
+        left: those that somebody else takes, whenever they come.
+    """
+
+    left: ClassVar[list[str]] = []
+
+    def future(self):
+        self.left.append(self)
 
 
 @pytest.fixture
@@ -103,6 +117,13 @@ def test_a_call_that_hangs_in_a_living_owner_names_its_node(handle_of):
     with pytest.raises(ServiceUnavailableError, match=r"on node 10\.0\.0\.7 .* 60 s"):
         handle_of(fake).call_once(OwnerClient.prepare)
     assert fake.killed == [pytest.approx(60, abs=1)]
+
+
+def test_a_late_error_of_a_call_that_was_cut_is_not_printed(handle_of, monkeypatch):
+    monkeypatch.setattr(Ref, "left", [])
+    with pytest.raises(ServiceUnavailableError):
+        handle_of(FakeRay()).call_once(OwnerClient.prepare)
+    assert Ref.left == ["prepare"]
 
 
 def test_a_call_is_not_cut_while_it_gets_on(handle_of):

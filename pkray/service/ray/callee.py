@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import ray
 from ray.exceptions import ActorDiedError, GetTimeoutError, RayError, RayTaskError
 
-from pkray.errors import ServiceUnavailableError, StorageError
+from pkray.errors import PkrayError, ServiceUnavailableError, StorageError
 from pkray.service.call_limits import CallLimits
 from pkray.service.handles.handle import GLANCE_SECONDS, LEAST_WATCHED, Method
 from pkray.service.progress import LOOKUPS
@@ -90,7 +90,11 @@ class Callee:
     def _wait_long(self, ref: Any, method: Method[..., T], called: float) -> T:
         watch = CallWatch(self, method, called)
         while True:
-            watch.check()
+            try:
+                watch.check()
+            except PkrayError:
+                ref.future()  # Ray prints late errors that nobody waits for
+                raise
             with suppress(GetTimeoutError):
                 answer: T = ray.get(ref, timeout=GLANCE_SECONDS)
                 return answer
