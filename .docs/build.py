@@ -17,6 +17,9 @@ from sphinx.cmd.build import build_main
 MANUAL = Path(__file__).parent
 ROOT = MANUAL.parent
 sys.path.insert(0, str(ROOT))  # the package is that of this folder
+
+from reference import PAGES  # noqa: E402 - it imports the package
+
 ELSEWHERE = {"deploy": "deploy", ".design": "design", ".github": "github"}
 """Folders whose pages the manual has too, and where it has them."""
 
@@ -31,6 +34,8 @@ def main(output: Path, pages: Path) -> int:
         (pages / name).mkdir()
         for page in (ROOT / folder).glob("*.md"):
             (pages / name / page.name).write_text(inside(page.read_text()))
+    for page in PAGES:
+        (pages / "reference" / f"{page.__name__}.md").write_text(page())
     return build_main(["-q", "-W", "--keep-going", "-j", "2", str(pages), str(output)])
 
 

@@ -28,7 +28,7 @@ def options(
     found = [
         {
             "option": each.key,
-            "default": _default(each),
+            "default": write_default(each),
             "meaning": each.doc,
             "takes": " or ".join(each.only) or each.kind.allowed,
         }
@@ -45,7 +45,7 @@ def options(
     output.count(len(found), "option")
 
 
-def _default(option: Option) -> str | None:
+def write_default(option: Option) -> str | None:
     """Write the default as a user would."""
     value: Any = option.default
     if value is None or value == ():
