@@ -80,9 +80,14 @@ class Attempt:
             CommitUnknownError: the store gave no answer, several times.
             StorageError: writing failed; nothing was published.
             TableReplacedError: another table is there; nothing was published.
+            UnsupportedError: the store replaces files that it is to create; likewise.
         """
         *_, snapshot = together(
-            self._store, check_newest_writer, self._check_identity, lambda: self._written(latest)
+            self._store,
+            check_newest_writer,
+            self._check_identity,
+            self._store.check_creates,
+            lambda: self._written(latest),
         )
         published = self._publish(snapshot)
         if published is None:

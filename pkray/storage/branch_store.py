@@ -70,6 +70,9 @@ class BranchStore(ObjectStore):
     def create(self, path: str, data: bytes) -> bool:
         return self.main.create(self._path(path), data)
 
+    def check_creates(self) -> None:
+        self.main.check_creates()
+
     def exists(self, path: str) -> bool:
         return self.main.exists(self._path(path))
 

@@ -132,6 +132,15 @@ class ObjectStore(abc.ABC):
         may or may not be there.
         """
 
+    def check_creates(self) -> None:  # noqa: B027
+        """Try, once a process and warehouse, whether `create` keeps its word for tables here.
+
+        Disks do.
+
+        Raises:
+            UnsupportedError: a file that is there was created again.
+        """
+
     @abc.abstractmethod
     def exists(self, path: str) -> bool:
         """Whether there is a file of this name.

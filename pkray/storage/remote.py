@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import re
 import threading
@@ -20,14 +21,17 @@ import pyarrow as pa
 from obstore import exceptions
 from obstore.store import MemoryStore, from_url
 
-from pkray.errors import MissingFileError, OptionError, StorageError
+from pkray.errors import MissingFileError, OptionError, StorageError, UnsupportedError
 from pkray.storage.object_store import FileStatus, ObjectStore, OutputFile, Paths, below, in_url
 from pkray.storage.remote_files import PART_BYTES, RangeReader, RemoteOutput
 from pkray.storage.requests import RequestLimits, Requests
 from pkray.storage.secrets import HIDDEN, Secret, hide, may_hold_secret, redact, reveal, shown_key
 from pkray.storage.uploads import settle
+from pkray.storage.warehouse_mark import MARK, warehouse_of
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 _ALIASES = {
     "key": "access_key_id",
@@ -165,6 +169,27 @@ class RemoteStore(ObjectStore):
 
         return self._call("create", path, put)
 
+    def check_creates(self) -> None:
+        url, tried = warehouse_of(self.url), self._connections.tried
+        if url is None or url in tried:
+            return
+        warehouse = RemoteStore(url, self._options)
+        try:
+            # Once the mark is there, the first is refused.
+            is_replaced = warehouse.create(MARK, b"") and warehouse.create(MARK, b"")
+        except StorageError as error:  # such as keys that may not write there
+            _log.debug("creates are not tried: %s", error)
+            return
+        if is_replaced:
+            mark = warehouse.location(MARK)
+            raise UnsupportedError(
+                f"the store creates a file that is there: {mark} was created twice, although "
+                "requests said If-None-Match, so that writers would take each other's commits "
+                "away; use a store, and no proxy before it, but one that obeys conditional writes",
+                path=mark,
+            )
+        tried.add(url)
+
     def exists(self, path: str) -> bool:
         try:
             self._head(path)
@@ -257,6 +282,8 @@ class _Connections:
         root: of all stores that share them.
         url: that is opened, for messages.
         options: as `hide` gives them.
+
+    ``tried`` are the warehouses in which files are known not to be replaced by those created.
     """
 
     def __init__(self, root: str, url: str, options: Mapping[str, Any]) -> None:
@@ -269,6 +296,7 @@ class _Connections:
         else:
             self._connect = _connection(root, url, given, limits)
         self.store = self._connect(False)
+        self.tried: set[str] = set()
 
     @cached_property
     def uploads(self) -> Any:

@@ -86,11 +86,17 @@ class TableCatalog(Closeable):
             TableExistsError: it is there.
             SchemaError: the definition contradicts itself.
             OptionError: an unknown option, or a value it does not take.
-            UnsupportedError: a partition column's type has no folder name all engines agree on.
+            UnsupportedError: a partition column's type has no folder name all engines agree on;
+                or the object store replaces files that it is to create.
         """
         location = self._location(TableName.parse(name).require_itself())
         schemas = SchemaStore(location.open(), location.name)
-        exists, view = together(self.store, schemas.exists, lambda: self._views.find(location.name))
+        exists, view, _ = together(
+            self.store,
+            schemas.exists,
+            lambda: self._views.find(location.name),
+            location.open().check_creates,
+        )
         if exists:
             if if_not_exists:
                 return self._load(location)

@@ -6,9 +6,10 @@ import shutil
 
 from pkray.errors import DatabaseExistsError, DatabaseNotFoundError
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.warehouse_mark import DATABASE_SUFFIX, check_empty
 from pkray.table.table_name import checked_database
 
-_SUFFIX = ".db"
+_SUFFIX = DATABASE_SUFFIX
 _MARK = ".database"
 """Keeps a database without tables in object stores, which have no folders."""
 
@@ -26,8 +27,14 @@ class Databases:
         self._warehouse = warehouse
 
     def names(self) -> list[str]:
-        """List the databases, in order."""
-        folders = map(_last_part, self._store.list_dirs(""))
+        """List the databases, in order.
+
+        Raises:
+            StorageError: nothing was listed, and something is there.
+        """
+        folders = [_last_part(each) for each in self._store.list_dirs("")]
+        if not folders:
+            check_empty(self._store)
         return sorted(name.removesuffix(_SUFFIX) for name in folders if name.endswith(_SUFFIX))
 
     def exist(self, name: str) -> bool:

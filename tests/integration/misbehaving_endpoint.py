@@ -28,7 +28,10 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         self.body = self.rfile.read(length)
         kind = "LIST" if "list-type=2" in self.path else self.command
+        self.endpoint.paths.append(self.path)
         fault = self.endpoint.take(kind)
+        if self.endpoint.refused and self.path.endswith(self.endpoint.refused):
+            fault = says(403, "AccessDenied")
         if fault is None:
             self.answer(*self.passed_on())
         else:
@@ -94,6 +97,8 @@ class MisbehavingEndpoint:
         self.behind = behind
         self.page: int | None = None
         self.requests: list[str] = []
+        self.paths: list[str] = []
+        self.refused = ""
         self.connections = 0
         self.spoilt = 0
         self.closing = threading.Event()
@@ -187,6 +192,18 @@ def is_a_page(handler: Handler) -> None:
     page = b"<html><body>Log in</body></html>"
     headers = {"Content-Type": "text/html", "Content-Length": str(len(page))}
     handler.answer(200, headers, b"" if handler.command == "HEAD" else page)
+
+
+def forgets_conditions(handler: Handler) -> None:
+    """What is there is replaced, as the condition of the request does not reach the store."""
+    del handler.headers["If-None-Match"]
+    handler.answer(*handler.passed_on())
+
+
+def claims_success(handler: Handler) -> None:
+    """What is there stays, and the answer is that of a file that was written."""
+    status, headers, body = handler.passed_on()
+    handler.answer(*((200, {"ETag": '"1"'}, b"") if status == 412 else (status, headers, body)))
 
 
 def is_silent(handler: Handler) -> None:

@@ -18,7 +18,9 @@ from tests.integration.misbehaving_endpoint import (
     MisbehavingEndpoint,
     breaks_off,
     breaks_off_unannounced,
+    claims_success,
     dribbles,
+    forgets_conditions,
     hangs_up,
     is_a_page,
     is_silent,
@@ -132,6 +134,70 @@ def test_a_page_that_answers_lists_makes_no_table_empty(connect, broken, kind, u
     assert not isinstance(caught.value, TableNotFoundError)
     broken.spoil(kind)
     assert connect().load_table("db.t").to_arrow()["id"].to_pylist() == [1]
+
+
+@pytest.mark.parametrize("kind", ["LIST", "*"])
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda catalog: catalog.list_tables(),
+        lambda catalog: catalog.list_databases(),
+        lambda catalog: catalog.views(),
+        lambda catalog: catalog.queries(),
+    ],
+    ids=["tables", "databases", "views", "queries"],
+)
+def test_a_page_that_answers_lists_makes_no_warehouse_empty(connect, broken, kind, use):
+    connect().create_table("db.t", SCHEMA, ["id"])
+    broken.spoil(kind, is_a_page, always=True)
+    with pytest.raises(pkray.StorageError):
+        use(connect())
+
+
+def test_a_warehouse_without_tables_is_empty(connect):
+    catalog = connect()
+    assert catalog.list_tables() == []
+    catalog.create_table("db.t", SCHEMA, ["id"])
+    catalog.drop_table("db.t")
+    assert catalog.list_tables() == []
+    assert catalog.list_databases() == []
+    assert catalog.queries() == []
+
+
+@pytest.mark.parametrize("fault", [forgets_conditions, claims_success])
+def test_no_table_is_created_where_creates_are_not_conditional(connect, broken, fault):
+    broken.spoil("PUT", fault, always=True)
+    with pytest.raises(pkray.UnsupportedError, match=r"\.pkray was created twice.*If-None-Match"):
+        connect().create_table("db.t", SCHEMA, ["id"])
+    assert connect().list_tables() == []
+
+
+@pytest.mark.parametrize("fault", [forgets_conditions, claims_success])
+def test_nothing_is_committed_where_creates_are_not_conditional(
+    root, s3_options, connect, broken, fault
+):
+    with pkray.connect(root, **s3_options, allow_http="true") as direct:
+        direct.create_table("db.t", SCHEMA, ["id"]).upsert([{"id": 1, "v": "x"}])
+        broken.spoil("PUT", fault, always=True)
+        with pytest.raises(pkray.UnsupportedError, match="conditional writes"):
+            connect().load_table("db.t").upsert([{"id": 2, "v": "y"}])
+        assert direct.load_table("db.t").snapshots()["snapshot_id"].to_pylist() == [1]
+
+
+def test_creates_are_tried_once_a_process_with_one_request(root, s3_options, connect, broken):
+    with pkray.connect(root, **s3_options, allow_http="true") as direct:
+        direct.create_table("db.t", SCHEMA, ["id"])
+    table = connect().load_table("db.t")
+    mark = root.removeprefix("s3:/") + "/.pkray"
+    assert [table.upsert([{"id": n, "v": "x"}]).id for n in (1, 2)] == [1, 2]
+    assert broken.paths.count(mark) == 1
+
+
+def test_keys_that_may_write_to_their_tables_alone_commit(root, s3_options, connect, broken):
+    with pkray.connect(root, **s3_options, allow_http="true") as direct:
+        direct.create_table("db.t", SCHEMA, ["id"])
+    broken.refused = "/.pkray"
+    assert connect().load_table("db.t").upsert([{"id": 1, "v": "x"}]).id == 1
 
 
 @pytest.mark.parametrize("fault", [says(503, "SlowDown"), says(500, "InternalError")])

@@ -183,12 +183,13 @@ def test_parts_of_a_read_go_to_other_processes(connect):
     assert rows_of(found, KEY) == rows_of(table.to_arrow(), KEY)
 
 
-def test_a_dropped_table_leaves_nothing(connect, s3, bucket, request):
+def test_a_dropped_table_leaves_the_mark_of_the_warehouse_alone(connect, s3, bucket, request):
     catalog = connect()
     put(create(catalog), rows(0, 5, "a"))
     catalog.drop_table("db.t")
     assert catalog.list_tables() == []
-    assert s3.list_objects_v2(Bucket=bucket, Prefix=f"{request.node.name}/")["KeyCount"] == 0
+    left = s3.list_objects_v2(Bucket=bucket, Prefix=f"{request.node.name}/")["Contents"]
+    assert [each["Key"] for each in left] == [f"{request.node.name}/.pkray"]
 
 
 def test_a_bucket_that_does_not_exist(s3_options):

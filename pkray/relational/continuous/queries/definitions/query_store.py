@@ -27,6 +27,7 @@ from pkray.relational.plan.json_names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed, unsealed
 from pkray.storage.side_by_side import together
+from pkray.storage.warehouse_mark import check_empty
 from pkray.table.databases import remove_folders
 
 FOLDER = ".queries"
@@ -110,8 +111,14 @@ class QueryStore:
         self._store = store
 
     def all(self) -> list[Definition]:
-        """Read what all queries are."""
+        """Read what all queries are.
+
+        Raises:
+            StorageError: nothing is listed in the warehouse, and something is there.
+        """
         folders = self._store.list_dirs(FOLDER)
+        if not folders:
+            check_empty(self._store)
         found = (self.find(each.rstrip("/").rpartition("/")[2]) for each in folders)
         return [each for each in found if each is not None]
 
