@@ -17,6 +17,7 @@ The packages, from the top down; each imports those below it and never one above
 
     cli                    the command line
     serving                metrics and the console over HTTP
+    inspection             what people look at, as plain data; a diagnosis in one file
     spark                  ingest from Spark, data sources, sessions
     ray_data               tables as Ray Datasets, and a sink for Datasets
     api                    what a user holds: catalog, tables, relations, queries
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from pkray.api.catalog import Catalog, connect, connect_as_set
     from pkray.api.table import SystemTable, Table
     from pkray.format.snapshot import Snapshot
+    from pkray.inspection.diagnosis import diagnose
     from pkray.schema.table_schema import TableSchema
     from pkray.schema.types import DataType
     from pkray.service.client.writer import TableWriter
@@ -160,6 +162,7 @@ __all__ = [
     "__version__",
     "connect",
     "connect_as_set",
+    "diagnose",
     "errors",
 ]
 
@@ -173,6 +176,7 @@ _MODULE_OF = {
     "TableWriter": "pkray.service.client.writer",
     "connect": "pkray.api.catalog",
     "connect_as_set": "pkray.api.catalog",
+    "diagnose": "pkray.inspection.diagnosis",
 }
 _MODULES = ("cdc", "kafka", "ray_data", "relational", "spark")
 

@@ -113,7 +113,16 @@ ENTRIES = (
         "serve",
         "Serve metrics at /metrics and the console at /; print the address, with a token.",
     ),
-    Entry("ui", "serve", "Open the console on this machine: print its address, with a token."),
+    Entry(
+        "ui",
+        "serve",
+        "Open the console on this machine, of a warehouse or of a file of `pkray diagnose`.",
+    ),
+    Entry(
+        "diagnose",
+        "diagnose",
+        "Write metrics, plans, layouts, states and logs, without rows and secrets, to one file.",
+    ),
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("cdc", "cdc", "Databases whose changes come to tables.", "cdc_app"),

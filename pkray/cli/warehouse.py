@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, get_type_hints
 
 from pkray.api.catalog import Catalog, connect
@@ -35,6 +36,17 @@ def on_named_service(command: Callable[..., None]) -> Callable[..., None]:
     return _command(command, with_ray=True, leading=True)
 
 
+def on_named_service_or_file(
+    instead: Callable[..., None],
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a command as `on_named_service` does, whose first argument may be a file, too.
+
+    Args:
+        instead: is called with the file, and with what the command declares.
+    """
+    return lambda command: _command(command, with_ray=True, leading=True, instead=instead)
+
+
 def on_cluster(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command as `on_service` does, on the Ray cluster that runs where --ray names none."""
     return _command(command, with_ray=True, cluster="auto")
@@ -55,12 +67,17 @@ def _command(
     with_ray: bool,
     cluster: str | None = None,
     leading: bool = False,
+    instead: Callable[..., None] | None = None,
 ) -> Callable[..., None]:
     @functools.wraps(command)
     def run(**given: Any) -> None:
+        named, place = given.pop("warehouse"), given.pop("place", None)
+        if instead is not None and place is not None and Path(place).is_file():
+            own = inspect.signature(instead).parameters
+            instead(Path(place), **{key: given[key] for key in given if key in own})
+            return
         settings = Settings.read(os.environ)
-        named = given.pop("warehouse")
-        warehouse = given.pop("place", None) or named
+        warehouse = place or named
         address = (given.pop("ray") or settings["ray"] or cluster) if with_ray else None
         options = settings.connection(warehouse, address)
         options |= arguments.pairs(given.pop("storage"), "--storage", secret=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,9 @@ from starlette.types import ASGIApp
 
 from pkray import errors
 from pkray.api.catalog import Catalog
+from pkray.inspection import overview, queries, tables
 from pkray.metrics.exposition import CONTENT_TYPE
-from pkray.serving import changes, overview, queries, tables
+from pkray.serving import changes
 from pkray.serving.guard import HEALTH, Access, Guard
 from pkray.serving.sql import Limits, ReadingSql
 from pkray.storage.secrets import redact
@@ -68,6 +68,10 @@ class Answers:
         """List processes."""
         return await self._json(overview.cluster)
 
+    async def logs(self, request: Request) -> Response:
+        """Give the ends of the processes' logs."""
+        return await self._json(overview.logs)
+
     async def table(self, request: Request) -> Response:
         """Describe a table."""
         return await self._json(tables.table, request.path_params["name"])
@@ -78,7 +82,7 @@ class Answers:
             asked = {name: int(value) for name, value in request.query_params.items()}
             snapshot, count = asked.pop("snapshot", None), asked.pop("count", 100)
         except ValueError:
-            return _failed(400, "snapshot and count are whole numbers")
+            return failed(400, "snapshot and count are whole numbers")
         return await self._json(tables.rows, request.path_params["name"], snapshot, count)
 
     async def lookup(self, request: Request) -> Response:
@@ -95,7 +99,7 @@ class Answers:
         try:
             given = msgspec.json.decode(await request.body(), type=_Statement)
         except msgspec.MsgspecError as error:
-            return _failed(400, f"the body is no statement: {error}")
+            return failed(400, f"the body is no statement: {error}")
         return await self._json(lambda _: self._sql.run(given.text, given.dialect))
 
     async def change(self, request: Request) -> Response:
@@ -104,13 +108,12 @@ class Answers:
         try:
             change = changes.CHANGES[kind, request.path_params["change"]]
         except KeyError:
-            return _failed(404, f"a {kind} has no change of this name")
+            return failed(404, f"a {kind} has no change of this name")
         return await self._json(change, name)
 
     async def _json(self, made: Callable[..., Any], *arguments: Any) -> Response:
         def answer() -> Response:
-            content = msgspec.json.encode(made(self.catalog, *arguments))
-            return Response(content, media_type="application/json")
+            return as_json(made(self.catalog, *arguments))
 
         return await self._answer(answer)
 
@@ -121,18 +124,25 @@ class Answers:
             return await loop.run_in_executor(self._threads, made)
         except errors.PkrayError as error:
             text = redact(str(error), self.catalog.storage_options)
-            return _failed(_status_of(error), text)
+            return failed(status_of(error), text)
 
 
-def _status_of(error: errors.PkrayError) -> int:
+def status_of(error: errors.PkrayError) -> int:
+    """Say how HTTP numbers an error."""
     if isinstance(error, _NOT_FOUND):
         return 404
     is_service = isinstance(error, errors.ServiceError | errors.StorageError)
     return 503 if is_service else 400
 
 
-def _failed(status: int, text: str) -> Response:
-    return Response(msgspec.json.encode({"error": text}), status, media_type="application/json")
+def as_json(content: object, status: int = 200) -> Response:
+    """Answer with JSON."""
+    return Response(msgspec.json.encode(content), status, media_type="application/json")
+
+
+def failed(status: int, text: str) -> Response:
+    """Answer with an error."""
+    return as_json({"error": text}, status)
 
 
 def application(
@@ -154,19 +164,19 @@ def application(
         Route(HEALTH, lambda _: PlainTextResponse("ok\n")),
         Route("/metrics", answers.metrics),
     ]
+    changed = sorted(map(list, changes.CHANGES)) * allow_changes
     if with_console:
-        page = partial(_page, allow_changes=allow_changes)
         routes += [
-            Route("/", page),
+            *pages(),
             Route("/api/home", answers.home),
             Route("/api/cluster", answers.cluster),
+            Route("/api/logs", answers.logs),
             Route("/api/tables/{name}", answers.table),
             Route("/api/tables/{name}/rows", answers.rows),
             Route("/api/tables/{name}/lookup", answers.lookup),
             Route("/api/queries/{name}", answers.query),
             Route("/api/sql", answers.sql, methods=["POST"]),
-            Route("/api/access", lambda _: _access(allow_changes)),
-            Mount("/console", StaticFiles(directory=CONSOLE)),
+            Route("/api/access", lambda _: as_json({"changes": changed})),
         ]
         if allow_changes:
             path = "/api/change/{kind}/{name}/{change}"
@@ -174,10 +184,10 @@ def application(
     return Guard(Starlette(routes=routes), access)
 
 
-async def _page(request: Request, allow_changes: bool) -> Response:
-    return FileResponse(CONSOLE / "index.html", media_type="text/html")
-
-
-def _access(allow_changes: bool) -> Response:
-    content = msgspec.json.encode({"changes": sorted(map(list, changes.CHANGES)) * allow_changes})
-    return Response(content, media_type="application/json")
+def pages() -> list[Route | Mount]:
+    """Give the paths of the console's files."""
+    page = CONSOLE / "index.html"
+    return [
+        Route("/", lambda _: FileResponse(page, media_type="text/html")),
+        Mount("/console", StaticFiles(directory=CONSOLE)),
+    ]

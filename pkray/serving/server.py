@@ -12,11 +12,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from pkray.api.catalog import Catalog
 from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.inspection import Diagnosis
 from pkray.serving.application import application
 from pkray.serving.guard import LEAST_TOKEN, TOKEN_PARAMETER, Access
+from pkray.serving.recorded import recorded_application
 
 _log = logging.getLogger(__name__)
 
@@ -50,12 +53,36 @@ def serve(
         ServiceUnavailableError: the address is taken, or none of this machine's.
     """
     given = _read_token(token_file) if token_file is not None else None
-    access = Access(given or secrets.token_urlsafe(_TOKEN_BYTES), tuple(hosts))
+    access = Access(given or _new_token(), tuple(hosts))
+    made = application(catalog, access, allow_changes=allow_changes, with_console=with_console)
+    _run(made, host, port, None if given else access.token)
+
+
+def serve_recorded(path: Path, port: int = 8470) -> None:
+    """Serve the console of a diagnosis on this machine until the process is told to end.
+
+    Args:
+        path: of the file.
+        port: 0: any that is free.
+
+    Raises:
+        CorruptFileError: it is no diagnosis.
+        ServiceUnavailableError: the port is taken.
+    """
+    access = Access(_new_token())
+    _run(recorded_application(Diagnosis(path), access), "127.0.0.1", port, access.token)
+
+
+def _run(made: ASGIApp, host: str, port: int, token: str | None) -> None:
+    """Run what was made, and print its address.
+
+    Args:
+        token: that is printed.
+    """
     with contextlib.closing(_listening(host, port)) as listener:
-        bound = listener.getsockname()[1]
-        _print_address(host, bound, None if given else access.token)
+        _print_address(host, listener.getsockname()[1], token)
         config = uvicorn.Config(
-            application(catalog, access, allow_changes=allow_changes, with_console=with_console),
+            made,
             log_config=None,
             access_log=False,  # URLs of first requests have the token
             server_header=False,
@@ -66,6 +93,10 @@ def serve(
             timeout_graceful_shutdown=_CLOSE_SECONDS,
         )
         uvicorn.Server(config).run(sockets=[listener])
+
+
+def _new_token() -> str:
+    return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def _read_token(path: Path) -> str:

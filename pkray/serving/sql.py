@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from pkray.api.catalog import Catalog
 from pkray.errors import QueryCancelledError, UnsupportedError
+from pkray.inspection.cells import columns_of, rows_of
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.cancellation import Cancellation
 from pkray.relational.sql.statements.kinds import Describe, Explain, Query, Show
 from pkray.relational.sql.statements.reading import parse_statement
-from pkray.serving.cells import columns_of, rows_of
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pkray.api.catalog import Catalog
-from pkray.cli.warehouse import on_named_service
+from pkray.cli.warehouse import on_named_service, on_named_service_or_file
 from pkray.extras import wing
 
 Host = Annotated[
@@ -56,9 +56,13 @@ def serve(
     )
 
 
-@on_named_service
+def _recorded(path: Path, port: int) -> None:
+    wing("serving").serve_recorded(path, port)
+
+
+@on_named_service_or_file(_recorded)
 def ui(
     catalog: Catalog, port: Port = _PORT, allow_changes: Changes = False, as_json: bool = False
 ) -> None:
-    """Open the console on this machine: print its address, with a token."""
+    """Open the console on this machine, of a warehouse or of a file of `pkray diagnose`."""
     wing("serving").serve(catalog, port=port, allow_changes=allow_changes)

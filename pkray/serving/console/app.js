@@ -24,10 +24,10 @@ function dress(theme) {
   else document.documentElement.dataset.theme = theme;
 }
 
-function Page({ at, allowed }) {
-  if (at.kind === "table") return html`<${Table} key=${at.name} name=${at.name} allowed=${allowed} />`;
+function Page({ at, allowed, recorded }) {
+  if (at.kind === "table") return html`<${Table} key=${at.name} name=${at.name} allowed=${allowed} recorded=${recorded} />`;
   if (at.kind === "query") return html`<${Query} key=${at.name} name=${at.name} allowed=${allowed} />`;
-  if (at.kind === "sql") return html`<${Sql} />`;
+  if (at.kind === "sql" && !recorded) return html`<${Sql} />`;
   if (at.kind === "cluster") return html`<${Cluster} />`;
   return html`<${Home} />`;
 }
@@ -35,6 +35,7 @@ function Page({ at, allowed }) {
 function Console() {
   const [at, setAt] = useState(place());
   const [allowed, setAllowed] = useState([]);
+  const [recorded, setRecorded] = useState(null);
   const [theme, setTheme] = useState(localStorage.getItem("theme") || "system");
   useEffect(() => {
     const moved = () => {
@@ -42,7 +43,10 @@ function Console() {
       document.querySelector("main")?.focus();
     };
     window.addEventListener("hashchange", moved);
-    ask("/api/access").then((found) => setAllowed(found.changes)).catch(() => setAllowed([]));
+    ask("/api/access").then((found) => {
+      setAllowed(found.changes);
+      setRecorded(found.recorded || null);
+    }).catch(() => setAllowed([]));
     return () => window.removeEventListener("hashchange", moved);
   }, []);
   useEffect(() => {
@@ -57,13 +61,16 @@ function Console() {
     <header>
       <nav aria-label="Pages">
         <span class="name">pkray</span>
-        ${PAGES.map(([kind, label]) => html`<a href=${`#/${kind}`} aria-current=${at.kind === kind ? "page" : undefined}>${label}</a>`)}
+        ${PAGES.filter(([kind]) => !recorded || kind !== "sql").map(([kind, label]) => html`<a href=${`#/${kind}`} aria-current=${at.kind === kind ? "page" : undefined}>${label}</a>`)}
         <label class="quiet">Theme <select value=${theme} onChange=${(event) => setTheme(event.target.value)}>
           ${THEMES.map((each) => html`<option value=${each}>${each}</option>`)}
         </select></label>
       </nav>
     </header>
-    <main id="main" tabindex="-1"><${Page} at=${at} allowed=${allowed} /></main>`;
+    <main id="main" tabindex="-1">
+      ${recorded && html`<p class="note">A diagnosis of ${new Date(recorded.made).toISOString()}, as it was then: ${Object.entries(recorded.versions).map(([name, version]) => `${name} ${version}`).join(", ")}.</p>`}
+      <${Page} at=${at} allowed=${allowed} recorded=${recorded} />
+    </main>`;
 }
 
 dress(localStorage.getItem("theme") || "system");

@@ -86,7 +86,7 @@ function asIs(rows, caption) {
   return html`<${Rows} caption=${caption} rows=${rows} columns=${Object.keys(rows[0]).map((name) => [name, (row) => text(row[name])])} />`;
 }
 
-export function Table({ name, allowed }) {
+export function Table({ name, allowed, recorded }) {
   const answer = useAnswer(`/api/tables/${encodeURIComponent(name)}`);
   return html`<h1>Table ${name}</h1><${Answered} answer=${answer}>${(found) => html`
     ${found.comment && html`<p>${found.comment}</p>`}
@@ -99,8 +99,8 @@ export function Table({ name, allowed }) {
       <${Change} allowed=${allowed} kind="table" name=${name} change="compact" label="Compact" />
       <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots" />
     </div>
-    <h2>Look up</h2><${Lookup} table=${found} />
-    <h2>Rows</h2><${Content} table=${found} />
+    ${!recorded && html`<h2>Look up</h2><${Lookup} table=${found} />
+    <h2>Rows</h2><${Content} table=${found} />`}
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
     <h2>Snapshots</h2><${Snapshots} table=${found} />
     <h2>Columns</h2>

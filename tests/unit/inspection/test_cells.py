@@ -8,7 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from pkray.serving import cells
+from pkray.inspection import cells
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import pyarrow as pa
 from pkray.api.catalog import Catalog
 from pkray.errors import InputError
 from pkray.format.partition_text import value_text as value_text
+from pkray.inspection.cells import columns_of, records_of, rows_of
 from pkray.schema.table_schema import TableSchema
-from pkray.serving.cells import columns_of, records_of, rows_of
 
 _SNAPSHOTS = 200
 """The newest, which a time line shows."""

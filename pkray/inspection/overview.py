@@ -7,16 +7,17 @@ from typing import Any
 
 from pkray.api.catalog import Catalog
 from pkray.errors import UnsupportedError
+from pkray.inspection.cells import records_of
 from pkray.metrics import names
 from pkray.metrics.collection import Collected, Distribution
 from pkray.metrics.metric import Metric
-from pkray.serving.cells import records_of
 from pkray.storage.secrets import shown_url
 
 STALE_SECONDS, OLD_SECONDS = 5.0, 60.0
 """Say from when on a query's result is behind, and far behind: as the alerts have it."""
 MANY_LEVEL0_FILES = 10
 """In a bucket: merging them at each read costs more than compacting them."""
+_LOG_LINES = 100
 _LONG_LAG = 1000
 """Snapshots that a consumer keeps from expiring."""
 
@@ -48,6 +49,14 @@ def cluster(catalog: Catalog) -> dict[str, Any]:
         assert not isinstance(value, Distribution)
         memory.setdefault(worker, {})[use] = value
     return {"kind": kind, "placed": placed, "memory": memory}
+
+
+def logs(catalog: Catalog) -> dict[str, Any]:
+    """Give the ends of what the processes have written: ``logs``, texts by process."""
+    try:
+        return {"logs": catalog.service().logs(lines=_LOG_LINES)}
+    except UnsupportedError:  # this process serves the tables: what it writes is its caller's
+        return {"logs": {}}
 
 
 def _value(collected: Collected, metric: Metric, *labels: str) -> float | None:
