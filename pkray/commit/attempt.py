@@ -18,7 +18,7 @@ from pkray.errors import (
 )
 from pkray.format import paths
 from pkray.format.data_file import ADD
-from pkray.format.snapshot import VERSION, Snapshot
+from pkray.format.snapshot import CARRIED, VERSION, Snapshot
 from pkray.metadata.live import data_manifests, delta_entries, live_files
 from pkray.metadata.snapshots import Below, SnapshotStore
 from pkray.metadata.table_identity import TableIdentity
@@ -265,7 +265,7 @@ class Attempt:
             changelog_record_count=sum(entry.file.row_count for entry in change.changelog),
             watermark=watermark,
             statistics=self._statistics(latest),
-            properties=change.properties,
+            properties=self._properties(latest),
             next_row_id=latest.next_row_id if latest else None,
             uuid=change.token,
         )
@@ -313,6 +313,12 @@ class Attempt:
             total = sum(entry.file.row_count for entry in live_files(self._store, latest))
         marks = [m for m in (latest.watermark, self._change.watermark) if m is not None]
         return total, max(marks, default=None), max(now, latest.time_millis)
+
+    def _properties(self, latest: Snapshot | None) -> dict[str, str] | None:
+        """Add the places that sources have reached, whoever commits: older snapshots expire."""
+        before = (latest.properties if latest else None) or {}
+        carried = {name: value for name, value in before.items() if name.startswith(CARRIED)}
+        return {**carried, **(self._change.properties or {})} or None
 
     def _statistics(self, latest: Snapshot | None) -> str | None:
         if latest is None or latest.schema_id != self._schema.id:

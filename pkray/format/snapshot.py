@@ -16,6 +16,8 @@ from pkray.shown import html_values, time_text
 VERSION = 3
 APPEND, COMPACT, OVERWRITE, ANALYZE = "APPEND", "COMPACT", "OVERWRITE", "ANALYZE"
 BATCH_COMMIT_IDENTIFIER = (1 << 63) - 1
+CARRIED = "pkray.place."
+"""Begins the names of properties that later snapshots have too, unless their commits set them."""
 
 
 class Snapshot(

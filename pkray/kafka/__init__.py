@@ -13,8 +13,9 @@ What it does not do:
 - Order is that of a partition: events of one key are to be in one, as connectors write them.
 - There is no client of a schema registry: Avro is read by the schemas given.
 - Nothing writes a table's changes to a topic.
-- Where the newest commit with offsets has expired, the table has none, and ``begin`` says what to
-  do; where the broker has deleted what is next, reading ends with an error.
+- Where another engine has committed since, and the newest commit with offsets has expired, the
+  table has none, and ``begin`` says what to do; where the broker has deleted what is next, reading
+  ends with an error.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from pkray.cdc.decoder import (
     Records,
     check_word,
 )
-from pkray.cdc.places import newest_place
+from pkray.cdc.places import as_properties, newest_place
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.upserts import Upsert
@@ -263,7 +263,8 @@ class _Topic:
 
     def _commit(self, writer: TableWriter, bad: BadRecords, place: str) -> None:
         bad.commit()
-        writer.commit(properties={PLACE: place})
+        user = str(self._load.commit_user)
+        writer.commit(properties=as_properties({PLACE: place}, user))
 
     def _place(self) -> str:
         return json.dumps({str(number): offset for number, offset in self.next.items()})

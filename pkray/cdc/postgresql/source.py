@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from pkray.cdc.decoder import ChangeFormat, NewColumnsPolicy, Records
-from pkray.cdc.places import newest_place
+from pkray.cdc.places import as_properties, newest_place
 from pkray.cdc.postgresql.engine import Batch, Engine
 from pkray.cdc.postgresql.session import Server, Session
 from pkray.cdc.readings import Handling
@@ -277,7 +277,7 @@ class _Run:
         is_ready = bool(rows is not None and rows.num_rows) or is_caught_up or is_due
         if is_ready and not self._is_in_snapshot:
             place = {PLACE: batch.place, _SOURCE: self._source.described}
-            writer.commit(properties=place)
+            writer.commit(properties=as_properties(place, str(self._load.commit_user)))
             self._committed = time.monotonic()
             batch.release(is_done=True)
         else:

@@ -230,6 +230,48 @@ def test_latest_leaves_out_what_was_there(broker, table):
     assert rows(table) == {}
 
 
+def test_offsets_stay_where_others_commit_and_older_snapshots_expire(broker, catalog, table):
+    for topic in ("stays", "stays-too"):
+        broker.send(topic, [event(key, 1) for key in range(10)])
+        reader(table, broker, topic, begin="earliest").run(once=True)
+    for n in range(3):
+        table.upsert([{"id": 100, "n": n}])
+    table.expire_snapshots(retain_min=1, retain_max=1)
+    assert table.snapshots().num_rows == 1
+    broker.send("stays", [event(3, None)])
+    assert reader(table, broker, "stays").run(once=True) == 1
+    assert reader(table, broker, "stays-too", begin="earliest").run(once=True) == 0
+
+    catalog.drop_table("db.t")
+    again = catalog.create_table("db.t", COLUMNS, ["id"])
+    assert reader(again, broker, "stays").offsets() == {}
+
+
+def test_rows_that_are_rolled_back_are_read_again(broker, table):
+    broker.send("back", [event(1, 1)])
+    reader(table, broker, "back").run(once=True)
+    before = table.latest_snapshot().id
+    broker.send("back", [event(2, 2)])
+    reader(table, broker, "back").run(once=True)
+    table.rollback_to(snapshot_id=before)
+    assert reader(table, broker, "back").run(once=True) == 1
+    assert rows(table) == {1: 1, 2: 2}
+
+
+def test_a_restored_table_is_read_into_from_its_offsets(broker, catalog, table, tmp_path):
+    broker.send("kept", [event(key, 1) for key in range(10)])
+    reader(table, broker, "kept").run(once=True)
+    table.upsert([{"id": 100, "n": 1}])
+    table.expire_snapshots(retain_min=1, retain_max=1)
+    catalog.backups(f"file://{tmp_path}/backups").create("first")
+    broker.send("kept", [event(5, 5)])
+    with pkray.connect(f"file://{tmp_path}/other") as other:
+        other.backups(f"file://{tmp_path}/backups").restore("first")
+        restored = other.load_table("db.t")
+        assert reader(restored, broker, "kept").run(once=True) == 1
+        assert rows(restored)[5] == 5
+
+
 def test_a_topic_that_was_made_anew_is_told_apart(table):
     old, new = MockBroker(), MockBroker()
     old.send("t", [event(key, 1) for key in range(30)])

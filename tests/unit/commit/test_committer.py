@@ -167,6 +167,19 @@ def test_rows_watermark_and_time_are_carried(store):
     assert [s.time_millis for s in snapshots] == [1000, 1001, 1001]
 
 
+def test_places_are_carried_on_whoever_commits_and_other_properties_are_not(store, committer):
+    of = {"pkray.place.a": "1", "pkray.place.b": "1", "epoch": "3"}
+    committer.commit(1, [], properties=of)
+    Committer(store, schema(), "other").commit(1, [message([data_file("a")])])
+    assert committer.snapshots.latest().properties == {"pkray.place.a": "1", "pkray.place.b": "1"}
+    result = committer.commit(
+        2, [message([data_file("c")], [data_file("c")], [data_file("d", 5)])],
+        properties={"pkray.place.a": "2"},
+    )  # fmt: skip
+    for snapshot in result.append, result.compact:
+        assert snapshot.properties == {"pkray.place.a": "2", "pkray.place.b": "1"}
+
+
 def test_properties_are_kept(store, committer):
     committer.commit(1, [], properties={"epoch": "3"})
     assert Committer(store, schema(), "u").snapshots.latest().properties == {"epoch": "3"}
