@@ -30,6 +30,7 @@ from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.upserts import Upsert
 from pkray.errors import ChangeSourceError, InputError
 from pkray.extras import require_extra
+from pkray.kafka.topic_identity import TopicAdmin, TopicIdentity
 from pkray.rows.input import Missing
 from pkray.service.client.writer import TableWriter
 from pkray.storage.secrets import hide, reveal
@@ -40,6 +41,8 @@ Begin: TypeAlias = Literal["earliest", "latest"]
 
 PLACE = "pkray.kafka.offsets"
 """The property of a snapshot that says which offsets of a topic are next, as JSON."""
+_TOPIC = "pkray.kafka.topic"
+"""The property that says which topic it is, as JSON."""
 _MESSAGES = 10_000
 """Messages taken at a time."""
 _WAIT = 0.25
@@ -141,8 +144,8 @@ class TopicSource:
             How many changes were written.
 
         Raises:
-            ChangeSourceError: no broker answers, there is no such topic, or it has not any more
-                what is next.
+            ChangeSourceError: no broker answers, there is no such topic, it is another one than it
+                was, or has not any more what is next.
             ChangeRecordError, InputError: an event that does not fit the table.
         """
         self._stopped.clear()
@@ -157,10 +160,15 @@ class TopicSource:
         Raises:
             ChangeSourceError: the table has rows and no offsets, and ``begin`` does not say more.
         """
+        return self.place()[0]
+
+    def place(self) -> tuple[dict[int, int], TopicIdentity]:
+        """Give the offsets as `offsets` does, and the topic that they are of."""
         table = self.load.table
         found = newest_place(table, str(self.load.commit_user), PLACE)
         if found is not None:
-            return {int(number): offset for number, offset in json.loads(found[PLACE]).items()}
+            offsets = {int(number): offset for number, offset in json.loads(found[PLACE]).items()}
+            return offsets, TopicIdentity.from_text(found.get(_TOPIC))
         if self.begin is None and table.latest_snapshot() is not None:
             raise ChangeSourceError(
                 f"{table.name} has rows, and no offsets of topic {self.topic!r}: say begin = "
@@ -168,7 +176,7 @@ class TopicSource:
                 table=table.name,
                 topic=self.topic,
             )
-        return {}
+        return {}, TopicIdentity()
 
 
 class _Topic:
@@ -179,30 +187,33 @@ class _Topic:
     """
 
     def __init__(self, source: TopicSource) -> None:
-        from confluent_kafka import Consumer, KafkaError, TopicPartition
+        from confluent_kafka import Consumer, KafkaError
 
         self._codes = KafkaError
         self._source = source
         self._load = source.load
-        known = source.offsets()
+        known, self._identity = source.place()
         self._failure: str | None = None
+        self._config = {
+            **reveal(source.config),
+            "bootstrap.servers": source.servers,
+            "error_cb": self._note,
+        }
+        self._admin: TopicAdmin | None = None
         self._consumer = Consumer(
             {
-                **reveal(source.config),
-                "bootstrap.servers": source.servers,
+                **self._config,
                 "group.id": "pkray",  # librdkafka asks for one; none is joined
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "auto.offset.reset": "error",
-                "error_cb": self._note,
             },
             logger=_log,
         )
         try:
-            partitions = self._partitions()
-            self.next: dict[int, int] = {}
+            self.next: dict[int, int] = dict(known)
             self._ends: dict[int, int] = {}
-            for number in partitions:
+            for number in self._partitions():
                 low, high = self._bounds(number)
                 begin = high if source.begin == "latest" and not known else low
                 self.next[number] = known.get(number, begin)
@@ -214,9 +225,7 @@ class _Topic:
                         "Make the table anew",
                         topic=source.topic,
                     )
-            self._consumer.assign(
-                [TopicPartition(source.topic, n, offset) for n, offset in self.next.items()]
-            )
+            self._assign()
         except BaseException:
             self._consumer.close()
             raise
@@ -236,7 +245,7 @@ class _Topic:
             decoder = load.decoder(bad.add)
             on_bad = decoder.on_bad
             committed = self._place()
-            due = heard = time.monotonic()
+            looked = heard = time.monotonic()
             while True:
                 found = self._consumer.consume(_MESSAGES, _WAIT)
                 heard = self._check_heard(found, heard)
@@ -244,6 +253,7 @@ class _Topic:
                 messages = self._taken(found)
                 rows = self._decoded(decoder, messages, on_bad)
                 if decoder.target.columns.keys() - load.table.schema.names:
+                    self._partitions()
                     self._commit(writer, bad, before)
                     writer.close()
                     load.grow(decoder.target)
@@ -254,17 +264,41 @@ class _Topic:
                 bad.write()
                 source.bad = bad.count
                 is_over = stopped.is_set() or (once and self._is_level())
-                is_due = time.monotonic() - due >= source.commit_interval
-                if self._place() != committed and (is_over or is_due):
-                    self._commit(writer, bad, self._place())
-                    committed, due = self._place(), time.monotonic()
+                if is_over or time.monotonic() - looked >= source.commit_interval:
+                    self._look()
+                    if self._place() != committed:
+                        self._commit(writer, bad, self._place())
+                    committed, looked = self._place(), time.monotonic()
                 if is_over:
                     return
+
+    def _look(self) -> None:
+        """Look whether it is the same topic, and take in partitions that were added: from their
+        beginning, as they came after all that was read.
+
+        What is committed next was read before: a topic made anew since then has none of it.
+
+        Raises:
+            ChangeSourceError: it is another topic.
+        """
+        added = [number for number in self._partitions() if number not in self.next]
+        for number in added:
+            self.next[number], _ = self._bounds(number)
+            self._ends[number] = self.next[number]
+        if added:
+            self._assign()
+
+    def _assign(self) -> None:
+        from confluent_kafka import TopicPartition
+
+        topic = self._source.topic
+        self._consumer.assign([TopicPartition(topic, n, offset) for n, offset in self.next.items()])
 
     def _commit(self, writer: TableWriter, bad: BadRecords, place: str) -> None:
         bad.commit()
         user = str(self._load.commit_user)
-        writer.commit(properties=as_properties({PLACE: place}, user))
+        said = {PLACE: place, _TOPIC: self._identity.text}
+        writer.commit(properties=as_properties(said, user))
 
     def _place(self) -> str:
         return json.dumps({str(number): offset for number, offset in self.next.items()})
@@ -327,13 +361,39 @@ class _Topic:
         self._failure = error.str()
 
     def _partitions(self) -> list[int]:
-        topic = self._source.topic
+        """List the topic's partitions, and see that it is the same topic.
+
+        Raises:
+            ChangeSourceError: it is another one, or there is none.
+        """
+        topic, table = self._source.topic, self._load.table.name
         with self._asked():
-            found = self._consumer.list_topics(topic, timeout=_ANSWER).topics[topic]
+            cluster = self._consumer.list_topics(topic, timeout=_ANSWER)
+            topic_id = self._topic_id(cluster)
+        found = cluster.topics[topic]
         if found.error is not None or not found.partitions:
             said = "it has no partitions" if found.error is None else found.error.str()
             raise ChangeSourceError(f"topic {topic!r}: {said}", topic=topic)
+        identity = TopicIdentity(cluster.cluster_id or None, topic_id)
+        self._identity = identity.known_with(self._identity, topic, table)
+        gone = sorted(self.next.keys() - found.partitions.keys())
+        if gone:
+            raise ChangeSourceError(
+                f"topic {topic!r} has no partition {gone[0]} any more, which {table} was read "
+                "from: it was made anew. Make the table anew",
+                topic=topic,
+            )
         return sorted(found.partitions)
+
+    def _topic_id(self, cluster: Any) -> str | None:
+        """Ask for the topic's id; None: there is no such topic, or nobody who tells ids."""
+        topic = self._source.topic
+        is_there = cluster.topics[topic].error is None
+        if not is_there or cluster.controller_id not in cluster.brokers:
+            return None
+        if self._admin is None:
+            self._admin = TopicAdmin(self._config, _ANSWER)
+        return self._admin.topic_id(topic)
 
     def _bounds(self, number: int) -> tuple[int, int]:
         from confluent_kafka import TopicPartition

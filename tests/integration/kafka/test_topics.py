@@ -272,13 +272,107 @@ def test_a_restored_table_is_read_into_from_its_offsets(broker, catalog, table, 
         assert rows(restored)[5] == 5
 
 
-def test_a_topic_that_was_made_anew_is_told_apart(table):
+def test_a_topic_of_another_cluster_is_told_apart_though_it_goes_as_far(table):
     old, new = MockBroker(), MockBroker()
-    old.send("t", [event(key, 1) for key in range(30)])
+    for broker in (old, new):
+        broker.send("t", [event(key, 1) for key in range(30)])
     reader(table, old, "t").run(once=True)
-    new.send("t", [event(1, 2)])
-    with pytest.raises(ChangeSourceError, match="the topic made anew"):
+    with pytest.raises(ChangeSourceError, match=r"topic 't' has cluster id .* was read from"):
         reader(table, new, "t").run(once=True)
+
+
+@pytest.fixture
+def topic_ids(monkeypatch) -> dict[str, str | None]:
+    """Ids that brokers tell, which those of the tests do not."""
+    ids: dict[str, str | None] = {}
+    monkeypatch.setattr(
+        topic_source._Topic, "_topic_id", lambda self, _: ids.get(self._source.topic)
+    )
+    return ids
+
+
+def test_a_topic_that_was_made_anew_is_told_apart_by_its_id(broker, catalog, table, topic_ids):
+    broker.send("anew", [event(key, 1) for key in range(8)])
+    reader(table, broker, "anew").run(once=True)  # by brokers that tell no id, yet
+    topic_ids["anew"] = "first"
+    broker.send("anew", [event(1, 2)])
+    reader(table, broker, "anew").run(once=True)
+    topic_ids["anew"] = "second"
+    broker.send("anew", [event(1, 3)])
+    with pytest.raises(ChangeSourceError, match=r"topic id second, .* of topic id first"):
+        reader(table, broker, "anew").run(once=True)
+    assert rows(table)[1] == 2
+    catalog.drop_table("db.t")
+    again = catalog.create_table("db.t", COLUMNS, ["id"])
+    assert reader(again, broker, "anew").run(once=True) == 10
+
+
+def test_of_a_topic_that_is_made_anew_while_it_is_read_nothing_is_committed(
+    broker, table, topic_ids, monkeypatch
+):
+    topic_ids["mid"] = "first"
+    broker.send("mid", [event(1, 1)])
+    reader(table, broker, "mid").run(once=True)
+    plain = topic_source._Topic._decoded
+
+    def decoded(*arguments: Any) -> Any:
+        topic_ids["mid"] = "second"
+        return plain(*arguments)
+
+    monkeypatch.setattr(topic_source._Topic, "_decoded", decoded)
+    broker.send("mid", [event(1, 2)])
+    with pytest.raises(ChangeSourceError, match="the topic was made anew"):
+        reader(table, broker, "mid").run(once=True)
+    assert rows(table) == {1: 1}
+
+
+def test_offsets_without_an_identity_are_gone_on_from(broker, table):
+    broker.send("plain", [event(key, 1) for key in range(8)])
+    reader(table, broker, "plain").run(once=True)
+    (offsets,) = [table.latest_snapshot().properties[pkray.kafka.PLACE]]
+    with table.open_writer("pkray.kafka.plain") as writer:  # as it was before
+        writer.commit(properties={pkray.kafka.PLACE: offsets, "pkray.place.pkray.kafka.plain":
+                                  json.dumps({pkray.kafka.PLACE: offsets})})  # fmt: skip
+    broker.send("plain", [event(1, 2)])
+    assert reader(table, broker, "plain").run(once=True) == 1
+
+
+def test_a_topic_that_is_shorter_than_what_was_read_is_told_apart(broker, table):
+    broker.send_to("short", 0, event(1, 1)[1])
+    reader(table, broker, "short").run(once=True)
+    place = {pkray.kafka.PLACE: json.dumps({str(number): 7 for number in range(4)})}
+    with table.open_writer("pkray.kafka.short") as writer:
+        writer.commit(properties={"pkray.place.pkray.kafka.short": json.dumps(place)})
+    with pytest.raises(ChangeSourceError, match=r"offsets 0 to 1, and 7 is next: .*made anew"):
+        reader(table, broker, "short").run(once=True)
+    place = {pkray.kafka.PLACE: json.dumps({"9": 0})}
+    with table.open_writer("pkray.kafka.short") as writer:
+        writer.commit(properties={"pkray.place.pkray.kafka.short": json.dumps(place)})
+    with pytest.raises(ChangeSourceError, match="has no partition 9 any more"):
+        reader(table, broker, "short").run(once=True)
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(broker, table, monkeypatch):
+    plain, is_wide = topic_source._Topic._partitions, threading.Event()
+
+    def partitions(self: Any) -> list[int]:
+        return plain(self) if is_wide.is_set() else plain(self)[:2]
+
+    monkeypatch.setattr(topic_source._Topic, "_partitions", partitions)
+    broker.send_to("more", 0, event(0, 0)[1])
+    broker.send_to("more", 3, event(3, 3)[1])
+    follower = reader(table, broker, "more", commit_interval=0.2)
+    thread = threading.Thread(target=follower.run, daemon=True)
+    thread.start()
+    wait_until(lambda: rows(table) == {0: 0})
+    is_wide.set()
+    wait_until(lambda: rows(table) == {0: 0, 3: 3})
+    broker.send_to("more", 2, event(2, 2)[1])
+    broker.send_to("more", 3, event(3, 4)[1])
+    wait_until(lambda: rows(table) == {0: 0, 2: 2, 3: 4})
+    follower.stop()
+    thread.join(120)
+    assert set(follower.offsets()) == {0, 1, 2, 3}
 
 
 def test_rows_without_offsets_need_a_word(broker, table):
