@@ -118,6 +118,7 @@ ENTRIES = (
         "serve",
         "Open the console on this machine, of a warehouse or of a file of `pkray diagnose`.",
     ),
+    Entry("demo", "demo", "Show a small stream, three queries and the console, until Ctrl-C."),
     Entry(
         "diagnose",
         "diagnose",

@@ -8,7 +8,7 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -38,6 +38,7 @@ def serve(
     hosts: Sequence[str] = (),
     allow_changes: bool = False,
     with_console: bool = True,
+    opened: Callable[[str, Callable[[], None]], None] | None = None,
 ) -> None:
     """Serve a warehouse until the process is told to end.
 
@@ -47,6 +48,7 @@ def serve(
         port: 0: any that is free.
         token_file: holds the token; by default a new one is printed.
         hosts, allow_changes, with_console: as of `application`.
+        opened: is called with the address, when it listens, and with what ends the server.
 
     Raises:
         OptionError: the token is too short, or there is no such file.
@@ -55,7 +57,7 @@ def serve(
     given = _read_token(token_file) if token_file is not None else None
     access = Access(given or _new_token(), tuple(hosts))
     made = application(catalog, access, allow_changes=allow_changes, with_console=with_console)
-    _run(made, host, port, None if given else access.token)
+    _run(made, host, port, None if given else access.token, opened)
 
 
 def serve_recorded(path: Path, port: int = 8470) -> None:
@@ -73,14 +75,23 @@ def serve_recorded(path: Path, port: int = 8470) -> None:
     _run(recorded_application(Diagnosis(path), access), "127.0.0.1", port, access.token)
 
 
-def _run(made: ASGIApp, host: str, port: int, token: str | None) -> None:
+def _run(
+    made: ASGIApp,
+    host: str,
+    port: int,
+    token: str | None,
+    opened: Callable[[str, Callable[[], None]], None] | None = None,
+) -> None:
     """Run what was made, and print its address.
 
     Args:
         token: that is printed.
+        opened: as of `serve`.
     """
     with contextlib.closing(_listening(host, port)) as listener:
-        _print_address(host, listener.getsockname()[1], token)
+        address = _address(host, listener.getsockname()[1], token)
+        # On the terminal alone: the log does not hold the token.
+        print(address, flush=True, file=sys.stdout)
         config = uvicorn.Config(
             made,
             log_config=None,
@@ -92,7 +103,10 @@ def _run(made: ASGIApp, host: str, port: int, token: str | None) -> None:
             timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             timeout_graceful_shutdown=_CLOSE_SECONDS,
         )
-        uvicorn.Server(config).run(sockets=[listener])
+        server = uvicorn.Server(config)
+        if opened is not None:
+            opened(address, lambda: setattr(server, "should_exit", True))
+        server.run(sockets=[listener])
 
 
 def _new_token() -> str:
@@ -135,8 +149,7 @@ def _is_own(address: object) -> bool:
     return ipaddress.ip_address(str(address)).is_loopback
 
 
-def _print_address(host: str, port: int, token: str | None) -> None:
-    """Say where it is, on the terminal alone: the log does not hold the token."""
+def _address(host: str, port: int, token: str | None) -> str:
     named = f"[{host}]" if ":" in host else host
     query = f"/?{TOKEN_PARAMETER}={token}" if token else "/"
-    print(f"http://{named}:{port}{query}", flush=True, file=sys.stdout)
+    return f"http://{named}:{port}{query}"
