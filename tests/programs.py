@@ -57,6 +57,7 @@ PROGRAMS: Mapping[str, Program] = {
     "redis": Program("redis-server", "redis-server", "keeps the state of Ray's head in a Redis"),
     "systemd": Program("systemd-analyze", "systemd", "has systemd check its units"),
     "promtool": Program("promtool", "prometheus", "has Prometheus check rules and metrics"),
+    "chromium": Program("chromium", "chromium", "looks at the console's pages in a browser"),
 }
 """By marker."""
 

@@ -56,6 +56,7 @@ def test_a_missing_program_is_an_error_where_all_are_wanted(nothing, monkeypatch
     monkeypatch.setenv(WANTED, "all")
     config = SimpleNamespace(addinivalue_line=lambda *_: None)
     with pytest.raises(
-        pytest.UsageError, match="postgres, redis-server, systemd-analyze, promtool is missing"
+        pytest.UsageError,
+        match="postgres, redis-server, systemd-analyze, promtool, chromium is missing",
     ):
         ProgramTests().pytest_configure(config)

@@ -1,0 +1,270 @@
+"""The console's pages in a browser: two widths, both themes, by keyboard, with much in them."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+import pkray
+from pkray.serving.application import application
+from pkray.serving.guard import Access
+from tests.programs import PROGRAMS
+
+pytestmark = pytest.mark.chromium
+
+TOKEN = "t0ken-that-nobody-guesses"
+MARKUP = "<img src=x onerror=document.title='taken'>"
+ODD = "shop.<b>odd"
+WIDTHS, THEMES = (1280, 390), ("light", "dark")
+PAGES = {
+    "home": "#/",
+    "table": "#/table/shop.orders",
+    "odd table": "#/table/shop.%3Cb%3Eodd",
+    "query": "#/query/shop.sums",
+    "sql": "#/sql",
+    "cluster": "#/cluster",
+}
+_WAIT_MILLIS = 90_000
+_MANY_TABLES = 500
+_BRANCHES = 20
+"""Of a union: with its scan, filter and projection each, they make 60 operators."""
+
+
+class Server:
+    """Serves a warehouse at a port of its own; may be begun again there."""
+
+    def __init__(self, catalog: pkray.Catalog, **how: Any) -> None:
+        self._made = application(catalog, Access(TOKEN), **how)
+        self.port = 0
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/"
+
+    def start(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port))
+        self.port = self._listener.getsockname()[1]
+        config = uvicorn.Config(self._made, log_config=None, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        how = {"target": self._server.run, "kwargs": {"sockets": [self._listener]}}
+        self._thread = threading.Thread(**how, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._server.should_exit = True
+        self._server.force_exit = True
+        self._thread.join(_WAIT_MILLIS / 1000)
+        self._listener.close()
+
+
+@pytest.fixture(scope="module")
+def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pkray.Catalog]:
+    with pkray.connect(tmp_path_factory.mktemp("pages")) as catalog:
+        orders = catalog.create_table(
+            "shop.orders",
+            [("id", "BIGINT"), ("name", "STRING")],
+            ["id"],
+            options={"bucket": "4", "changelog-producer": "lookup"},
+            comment="What was ordered",
+        )
+        for at in range(5):
+            orders.upsert([{"id": each, "name": f"n{at}"} for each in range(100 * at + 20)])
+        orders.tags.create("first")
+        odd = catalog.create_table(ODD, [("id", "INT"), (MARKUP, "STRING")], ["id"], comment=MARKUP)
+        odd.upsert([{"id": 1, MARKUP: MARKUP}])
+        text = "SELECT name, COUNT(*) AS n FROM shop.orders GROUP BY name"
+        query = catalog.sql(text).materialize("shop.sums")
+        query.wait({"shop.orders": orders.latest_snapshot().id}, _WAIT_MILLIS / 1000)
+        yield catalog
+        for each in catalog.queries():
+            each.drop()
+
+
+@pytest.fixture(scope="module")
+def server(catalog: pkray.Catalog) -> Iterator[Server]:
+    served = Server(catalog)
+    yield served
+    served.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        path = PROGRAMS["chromium"].path
+        # Who runs tests as root has no sandbox; /dev/shm is small in containers.
+        words = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+        opened = playwright.chromium.launch(executable_path=path, args=words)
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    made = browser.new_context(viewport={"width": 1280, "height": 800})
+    made.set_default_timeout(_WAIT_MILLIS)
+    expect.set_options(timeout=_WAIT_MILLIS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, server: Server) -> Page:
+    page = context.new_page()
+    page.goto(f"{server.url}?token={TOKEN}")
+    return page
+
+
+def show(page: Page, name: str) -> None:
+    """Go to a page, and wait until what it asks for is there."""
+    page.evaluate("place => { location.hash = place }", PAGES[name])
+    settled(page)
+
+
+def settled(page: Page) -> None:
+    page.wait_for_function(
+        "() => document.querySelector('main h1')"
+        " && !document.querySelector('main').textContent.includes('It is being read.')"
+    )
+
+
+def grave(page: Page) -> list[str]:
+    """Name what axe finds that keeps people from using the page."""
+    found = Axe().run(page).response["violations"]
+    return [
+        f"{each['id']}: {[node['html'] for node in each['nodes']][:3]}"
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_and_hinders_nobody(page, name, width, theme):
+    said: list[str] = []
+    page.on("console", lambda each: said.append(each.text) if each.type == "error" else None)
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.set_viewport_size({"width": width, "height": 800})
+    page.emulate_media(color_scheme=theme)
+    show(page, name)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert grave(page) == []
+    assert said == []
+
+
+def test_a_statement_is_written_and_run_by_keyboard(page):
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.className") == "skip"
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    page.keyboard.press("Shift+Tab")  # the theme
+    page.keyboard.press("Shift+Tab")  # the cluster
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("Enter")
+    page.get_by_label("Statement").wait_for()
+    page.keyboard.press("Tab")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("SELECT COUNT(*) AS n FROM shop.orders")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("cell", name="420")).to_be_visible()
+
+
+def test_a_theme_that_is_chosen_stays(page):
+    page.get_by_label("Theme").select_option("dark")
+    page.wait_for_function("() => localStorage.getItem('theme') === 'dark'")
+    page.reload()
+    settled(page)
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize("name", ["home", "odd table", "sql"])
+def test_names_and_values_that_try_to_be_markup_stay_text(page, name):
+    show(page, name)
+    if name == "sql":
+        page.get_by_label("Statement").fill(f"SELECT '{MARKUP.replace(chr(39), chr(39) * 2)}' AS x")
+        page.get_by_role("button", name="Run").click()
+    text = "<b>odd" if name == "home" else MARKUP
+    expect(page.locator("main").get_by_text(text).first).to_be_visible()
+    assert page.locator("main b, main img").count() == 0
+    assert page.title() != "taken"
+
+
+def test_a_key_is_looked_up(page):
+    show(page, "table")
+    page.get_by_label("id", exact=True).fill("7")
+    page.get_by_role("button", name="Look up").click()
+    expect(page.get_by_text("The row, as it is now")).to_be_visible()
+
+
+def test_a_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(context, catalog):
+    server = Server(catalog)
+    page = context.new_page()
+    try:
+        page.goto(f"{server.url}?token={TOKEN}")
+        settled(page)
+        server.stop()
+        expect(page.get_by_text("the server does not answer")).to_be_visible()
+        expect(page.get_by_role("link", name="shop.orders")).to_be_visible()
+        server.start()
+        expect(page.get_by_text("the server does not answer")).to_be_hidden()
+    finally:
+        server.stop()
+
+
+def test_what_changes_is_asked_for_first(context, catalog):
+    server = Server(catalog, allow_changes=True)
+    page, asked = context.new_page(), []
+    page.on("dialog", lambda each: (asked.append(each.message), each.dismiss()))
+    try:
+        page.goto(f"{server.url}?token={TOKEN}")
+        show(page, "table")
+        before = catalog.load_table("shop.orders").latest_snapshot().id
+        page.get_by_role("button", name="Expire old snapshots").click()
+        page.wait_for_function("() => true")
+        assert asked == ["Expire old snapshots: shop.orders?"]
+        assert catalog.load_table("shop.orders").latest_snapshot().id == before
+    finally:
+        server.stop()
+
+
+def test_hundreds_of_tables_are_listed_and_sought(context, tmp_path: Path):
+    with pkray.connect(tmp_path) as catalog:
+        for each in range(_MANY_TABLES):
+            catalog.create_table(f"many.t{each:03}", [("id", "INT")], ["id"])
+        server = Server(catalog)
+        page = context.new_page()
+        try:
+            page.goto(f"{server.url}?token={TOKEN}")
+            expect(page.get_by_role("link", name="many.t")).to_have_count(_MANY_TABLES)
+            page.get_by_label("Show names with").fill("t49")
+            expect(page.get_by_role("link", name="many.t")).to_have_count(10)
+        finally:
+            server.stop()
+
+
+def test_a_query_of_sixty_operators_is_drawn(page, catalog):
+    parts = [
+        f"SELECT id + {each} AS id, name FROM shop.orders WHERE id % {_BRANCHES} = {each}"
+        for each in range(_BRANCHES)
+    ]
+    text = f"SELECT name, COUNT(*) AS n FROM ({' UNION ALL '.join(parts)}) GROUP BY name"
+    query = catalog.sql(text).materialize("shop.wide")
+    try:
+        page.evaluate("location.hash = '#/query/shop.wide'")
+        settled(page)
+        drawn = page.locator(".graph g")
+        expect(drawn.first).to_be_visible()
+        assert drawn.count() >= 40
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        assert grave(page) == []
+    finally:
+        query.drop()
