@@ -20,7 +20,12 @@ sys.path.insert(0, str(ROOT))  # the package is that of this folder
 
 from reference import PAGES  # noqa: E402 - it imports the package
 
-ELSEWHERE = {"deploy": "deploy", ".design": "design", ".github": "github"}
+ELSEWHERE = {
+    "deploy": "deploy",
+    ".design": "design",
+    ".github": "github",
+    "tests/benchmarks/results": "benchmarks",
+}
 """Folders whose pages the manual has too, and where it has them."""
 
 

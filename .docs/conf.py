@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from typing import Any, get_type_hints
+
+from sphinx.application import Sphinx
+from sphinx.util.typing import stringify_annotation
+
 import pkray
 
 project = "pkray"
@@ -27,3 +33,39 @@ html_css_files = ["manual.css"]
 html_show_sphinx = False
 html_copy_source = False
 pygments_style, pygments_dark_style = "friendly", "monokai"
+
+
+class Text:
+    """Stands for a type in a signature: it is written as it is."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+def plain_signature(
+    app: Sphinx, what: str, name: str, made: Any, options: Any, signature: str, returns: str
+) -> tuple[str, str] | None:
+    """Write the types of arguments without what checks them, which `Annotated` has."""
+    if what not in ("function", "method") or signature is None:
+        return None
+    try:
+        hints = get_type_hints(made)
+        written = inspect.signature(made)
+    except (NameError, TypeError, ValueError):
+        return None
+    shown = [
+        each.replace(annotation=Text(stringify_annotation(hints[each.name], "smart")))
+        if each.name in hints
+        else each
+        for each in written.parameters.values()
+        if each.name not in ("self", "cls")
+    ]
+    result = stringify_annotation(hints["return"], "smart") if "return" in hints else ""
+    return str(inspect.Signature(shown)), result
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("autodoc-process-signature", plain_signature)

@@ -69,7 +69,7 @@ def settings() -> str:
     """The settings of queries."""
     text = [
         "# Settings of queries",
-        "`SET 'key' = 'value'` and `catalog.session.set(key, value)` change them for one catalog "
+        "`SET 'key' = 'value'`, also as `catalog.sql(…)`, changes one for one catalog "
         "object; `SET` lists them, `RESET` takes them back.",
     ]
     for each in SETTINGS.values():
@@ -208,6 +208,76 @@ def _word(argument: Any) -> str:
     return word if argument.required else f"[{word}]"
 
 
+STATES = {
+    "Filter, compute": "SELECT id, amount * 2 AS double FROM orders WHERE amount > 10",
+    "GROUP BY": "SELECT customer, sum(amount) AS total FROM orders GROUP BY customer",
+    "GROUP BY, max or min": "SELECT customer, max(amount) AS most FROM orders GROUP BY customer",
+    "DISTINCT": "SELECT DISTINCT customer FROM orders",
+    "Join on a table's key": """SELECT o.id, o.amount, s.carrier FROM orders AS o
+        JOIN shipments AS s ON o.id = s.id""",
+    "Join by another column": """SELECT o.id, p.town FROM orders AS o
+        JOIN people AS p ON o.customer = p.name""",
+    "Join by time": """SELECT c.id, v.page FROM clicks AS c JOIN visits AS v ON c.id = v.id
+        AND c.at BETWEEN v.at - INTERVAL '1' HOUR AND v.at""",
+    "Join as of a time": """SELECT c.id, v.page FROM clicks AS c
+        LEFT JOIN visits FOR SYSTEM_TIME AS OF c.at AS v ON c.id = v.id""",
+    "UNION": "SELECT id FROM orders UNION SELECT id FROM shipments",
+    "UNION ALL": "SELECT id FROM orders UNION ALL SELECT id FROM shipments",
+    "Top-n": """SELECT * FROM (SELECT id, customer, amount, ROW_NUMBER() OVER (PARTITION BY customer
+        ORDER BY amount DESC) AS place FROM orders) WHERE place <= 3""",
+    "Deduplicate": """SELECT * FROM (SELECT id, customer, amount, ROW_NUMBER() OVER (
+        PARTITION BY customer ORDER BY id) AS place FROM orders) WHERE place = 1""",
+    "OVER": "SELECT id, sum(amount) OVER (PARTITION BY customer ORDER BY id) AS s FROM orders",
+    "Windows of time": """SELECT window_start, window_end, count(*) AS n FROM TABLE(
+        TUMBLE(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end""",
+    "Sessions": """SELECT window_start, window_end, count(*) AS n FROM TABLE(
+        SESSION(TABLE clicks, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end""",
+    "EXISTS": "SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM people WHERE name = customer)",
+}
+"""Kinds of queries, and one of each."""
+
+
+def states() -> str:
+    """What operators of continuous queries remember, as plans say it."""
+    text = [
+        "# What operators remember",
+        "A query of each kind, and the states that `explain()` lists. The tables have a key and "
+        "complete changelogs; `clicks` and `visits` have a watermark. [When state "
+        "grows](../concepts/state.md) says what to do about it.",
+    ]
+    complete = "TBLPROPERTIES ('primary-key' = 'id', 'changelog-producer' = 'lookup')"
+    adds = "TBLPROPERTIES ('primary-key' = 'id', 'merge-engine' = 'first-row', {})"
+    adds = adds.format("'changelog-producer' = 'lookup'")
+    at = "at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '5' SECOND"
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        for columns in (
+            f"orders (id BIGINT, customer STRING NOT NULL, amount BIGINT) {complete}",
+            f"shipments (id BIGINT, carrier STRING) {complete}",
+            f"people (id BIGINT, name STRING NOT NULL, town STRING) {complete}",
+            f"clicks (id BIGINT, {at}) {adds}",
+            f"visits (id BIGINT, page STRING, {at}) {adds}",
+        ):
+            catalog.sql(f"CREATE TABLE {columns}")
+        for kind, query in STATES.items():
+            plan = str(catalog.sql(query).explain())
+            found = re.findall(r"(\w+State): (.*), grows with (.*), (until|ttl)", plan)
+            rows = "".join(
+                f"\n| `{name}` | {how} | {_cell(why)} | "
+                f"{'the watermark has passed' if end == 'until' else 'its TTL, if it has one'} |"
+                for name, how, why, end in found
+            )
+            text += [
+                f"## {kind}",
+                f"```text\n{inspect.cleandoc(query)}\n```",
+                f"| state | kept | grows with | until |\n|---|---|---|---|{rows}"
+                if rows
+                else "No state.",
+            ]
+    return "\n\n".join(text)
+
+
 def system_tables() -> str:
     """The system tables."""
     text = [
@@ -229,7 +299,8 @@ HELD = {
         "pkray.table.maintenance.branches.Branches",
         "pkray.table.maintenance.consumers.Consumers",
     ],
-    "Backups": ["pkray.api.backups.Backups"],
+    "Backups": [f"pkray.api.backups.{name}" for name in ("Backups", "Backup", "BackupCheck")],
+    "Metrics": ["pkray.api.metrics.Metrics"],
     "What tables hold": ["pkray.Snapshot", "pkray.TableSchema", "pkray.DataType"],
 }
 """What a user holds: how it is called, by where it is made."""
@@ -334,4 +405,4 @@ def _cell(text: str) -> str:
 
 
 PAGES = (tables, queries, engines, command_line, options, settings, functions)
-PAGES += (system_tables, metrics, errors)
+PAGES += (states, system_tables, metrics, errors)

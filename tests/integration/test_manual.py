@@ -6,6 +6,8 @@ import inspect
 import json
 import re
 
+import pytest
+
 import pkray
 from tests.manual import Tour
 
@@ -94,6 +96,25 @@ def test_the_guide_to_the_command_line(tmp_path, monkeypatch, capsys):
         people = catalog.load_table("shop.people")
         assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada"}]
         assert people.to_arrow(tag="v1").num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        "concepts/epochs.md",
+        "concepts/state.md",
+        "concepts/visibility.md",
+        "guides/backups.md",
+        "guides/monitoring.md",
+        "start/first-steps.md",
+        "tutorials/database.md",
+        "tutorials/features.md",
+    ],
+)
+def test_pages_that_stand_alone(page, tmp_path, monkeypatch):
+    tour = Tour(tmp_path, monkeypatch)
+    tour.follow(page)
+    tour["catalog"].close()
 
 
 def test_the_example_of_open_push(tmp_path):
