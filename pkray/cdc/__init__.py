@@ -50,9 +50,10 @@ What it does not do:
 - Columns that are added without a schema are of the types that their first values show.
 - A table of PostgreSQL 14 or newer is followed by one process, into an empty table; a newer process
   takes over. A commit may end within a transaction of the source. All first rows come in one
-  commit, whose files are written before. Where the slot was dropped, or another engine has
-  committed since and the newest commit with a place has expired, following ends with an error, and
-  the table is made anew. An event that cannot be read ends it too.
+  commit, whose files are written before. Where the slot was dropped or made anew, the server is
+  another or was taken back, or another engine has committed since and the newest commit with a
+  place has expired, following ends with an error, and the table is made anew. An event that cannot
+  be read ends it too.
 - Events of several tables in one stream are not told apart: route them before.
 """
 

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pkray.cdc.postgresql.engine import start_java
+from pkray.cdc.postgresql.server_identity import ServerIdentity, branch_points
 from pkray.errors import ChangeSourceError
 from pkray.storage.secrets import Secret
 
@@ -55,19 +56,24 @@ class Session:
         start_java()
         self._connection: Any = None
         with self._named():
-            import jpype
+            self._connection = self._connected()
 
-            said = jpype.JClass("java.util.Properties")()
-            for name, value in (
-                ("user", server.user),
-                ("password", server.password.reveal()),
-                ("connectTimeout", _SECONDS),
-                ("socketTimeout", _SECONDS),
-                ("ApplicationName", "pkray"),
-            ):
-                said.setProperty(name, value)
-            url = f"jdbc:postgresql://{server.host}:{server.port}/{server.database}"
-            self._connection = jpype.JClass("org.postgresql.Driver")().connect(url, said)
+    def _connected(self, **more: str) -> Any:
+        import jpype
+
+        said = jpype.JClass("java.util.Properties")()
+        properties = {
+            "user": self._server.user,
+            "password": self._server.password.reveal(),
+            "connectTimeout": _SECONDS,
+            "socketTimeout": _SECONDS,
+            "ApplicationName": "pkray",
+            **more,
+        }
+        for name, value in properties.items():
+            said.setProperty(name, value)
+        where = f"{self._server.host}:{self._server.port}/{self._server.database}"
+        return jpype.JClass("org.postgresql.Driver")().connect(f"jdbc:postgresql://{where}", said)
 
     def __enter__(self) -> Self:
         return self
@@ -78,10 +84,40 @@ class Session:
         with suppress(Exception):  # it may be gone
             self._connection.close()
 
-    def has_slot(self) -> bool:
-        """Whether the replication slot is there."""
-        found = self._first("SELECT count(*)::text FROM pg_replication_slots WHERE slot_name = ?")
-        return found != "0"
+    def confirmed_lsn(self) -> int | None:
+        """Tell up to where the slot's changes were taken; None: there is no slot."""
+        found = self._first(
+            "SELECT coalesce(confirmed_flush_lsn - '0/0', 0)::bigint::text "
+            "FROM pg_replication_slots WHERE slot_name = ?"
+        )
+        return None if found is None else int(found)
+
+    def identity(self) -> ServerIdentity:
+        """Ask which server's log it is."""
+        (row,) = self._replicating("IDENTIFY_SYSTEM")
+        return ServerIdentity(row[0], int(row[1]))
+
+    def branch_points(self, timeline: int) -> Mapping[int, int]:
+        """Ask where the log of a timeline left the earlier ones, by their numbers."""
+        if timeline == 1:  # it has no file
+            return {}
+        (row,) = self._replicating(f"TIMELINE_HISTORY {timeline}")
+        return branch_points(row[1])
+
+    def _replicating(self, command: str) -> list[tuple[str, str]]:
+        """Give the first two columns of the answer to a command of replication."""
+        with self._named():
+            connection = self._connected(
+                replication="database", preferQueryMode="simple", assumeMinServerVersion="14"
+            )
+            try:
+                rows = connection.createStatement().executeQuery(command)
+                found = []
+                while rows.next():
+                    found.append((str(rows.getString(1)), str(rows.getString(2))))
+                return found
+            finally:
+                connection.close()
 
     def kept_bytes(self) -> int:
         """Tell how many bytes of its log the server keeps for the slot."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import logging
 import os
 import re
@@ -19,6 +20,7 @@ import pyarrow as pa
 from pkray.cdc.decoder import ChangeFormat, NewColumnsPolicy, Records
 from pkray.cdc.places import as_properties, newest_place
 from pkray.cdc.postgresql.engine import Batch, Engine
+from pkray.cdc.postgresql.server_identity import ServerIdentity, lsn_text
 from pkray.cdc.postgresql.session import Server, Session
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
@@ -32,6 +34,8 @@ from pkray.table.table import Table
 PLACE = "pkray.cdc.postgres.place"
 """The property of a snapshot that says up to where the source's changes are in the table."""
 _SOURCE = "pkray.cdc.postgres.source"
+_SYSTEM = "pkray.cdc.postgres.system"
+"""The properties that say which source it is, and which server's log."""
 _PREFIX = "pkray"
 _TICK = 1.0
 """Seconds for which a batch is awaited before the source is asked or stopped."""
@@ -140,16 +144,17 @@ class PostgresSource:
             How many changes were written.
 
         Raises:
-            ChangeSourceError: the server cannot be reached, has no such table, or has forgotten
-                changes that the table has not.
+            ChangeSourceError: the server cannot be reached, has no such table, is another one than
+                it was, or has forgotten changes that the table has not.
             ChangeRecordError, InputError: a change that does not fit the table.
         """
         self._stopped.clear()
         self.rows = 0
         with Session(self.server, self.slot) as session:
-            place = self._place(session)
+            identity = session.identity()
+            place = self._place(session, identity)
             with Engine(self._settings(), place) as engine:
-                _Run(self, session, engine, once).go(self._stopped)
+                _Run(self, session, engine, once, identity, place).go(self._stopped)
         return self.rows
 
     def _settings(self) -> dict[str, str]:
@@ -175,6 +180,7 @@ class PostgresSource:
             "snapshot.mode": "initial",
             "heartbeat.interval.ms": str(max(1, int(min(self.heartbeat, 10.0) * 1000))),
             # Text says all of a value; a schema says the types of new columns, and costs more.
+            "lsn.flush.mode": "connector",  # no place is confirmed before its commit
             "converter.schemas.enable": "true" if adds else "false",
             "decimal.handling.mode": "precise" if adds else "string",
             "time.precision.mode": "adaptive" if adds else "isostring",
@@ -186,13 +192,14 @@ class PostgresSource:
         """Name the source, as commits do."""
         return f"{self.source} of {self.server}, slot {self.slot}"
 
-    def _place(self, session: Session) -> str | None:
+    def _place(self, session: Session, identity: ServerIdentity) -> str | None:
         """Find the place that the table has reached.
 
         Raises:
             ChangeSourceError: it cannot be gone on from there.
         """
-        name, has_slot = self.load.table.name, session.has_slot()
+        name = self.load.table.name
+        confirmed = session.confirmed_lsn()  # before the place, which others may move on
         said = newest_place(self.load.table, str(self.load.commit_user), PLACE)
         if said is not None:
             if said[_SOURCE] != self.described:
@@ -200,31 +207,97 @@ class PostgresSource:
                     f"{name} has the changes of {said[_SOURCE]}, not of {self.described}: name "
                     "another slot, and a table of its own"
                 )
-            if not has_slot:
-                raise ChangeSourceError(
-                    f"{self.server} has no slot {self.slot!r} any more, and with it forgot "
-                    f"changes: make {name} anew",
-                    slot=self.slot,
-                )
+            if _SYSTEM in said:
+                known = ServerIdentity.from_text(said[_SYSTEM])
+                self._check_log(session, known, identity, _lsn(said[PLACE]))
+            self.check_slot(confirmed, _lsn(said[PLACE]))
             return said[PLACE]
         if self.load.table.latest_snapshot() is not None:
             raise ChangeSourceError(
                 f"{name} has rows and no place in the log of {self.described}: rows that are not "
                 "in the source would stay. Begin with an empty table"
-                + (f", and drop the slot {self.slot!r}" if has_slot else ""),
+                + (f", and drop the slot {self.slot!r}" if confirmed is not None else ""),
                 table=name,
             )
         return None
+
+    def _check_log(
+        self, session: Session, known: ServerIdentity, found: ServerIdentity, reached: int
+    ) -> None:
+        """Check that the server's log has what the table has: a promoted copy may.
+
+        Args:
+            reached: the position in the log of the server that was known.
+
+        Raises:
+            ChangeSourceError: it has another one.
+        """
+        if found == known:
+            return
+        is_same = found.system == known.system and found.timeline > known.timeline
+        left = session.branch_points(found.timeline).get(known.timeline) if is_same else None
+        if left is not None and reached <= left:
+            return
+        since = f", and left timeline {known.timeline} at {lsn_text(left)}" if left else ""
+        raise ChangeSourceError(
+            f"{self.server} has another log than {self.load.table.name} was read from: it is "
+            f"{found}{since}; the table is at {lsn_text(reached)} of {known}. Make the table anew, "
+            f"and drop the slot {self.slot!r}",
+            slot=self.slot,
+            table=self.load.table.name,
+        )
+
+    def check_slot(self, confirmed: int | None, reached: int) -> None:
+        """Check that the slot has all changes behind a position in the log.
+
+        Args:
+            confirmed: up to where it has forgotten changes; None: there is no slot.
+
+        Raises:
+            ChangeSourceError: it has not.
+        """
+        name = self.load.table.name
+        if confirmed is None:
+            raise ChangeSourceError(
+                f"{self.server} has no slot {self.slot!r} any more, and with it forgot changes: "
+                f"make {name} anew",
+                slot=self.slot,
+            )
+        if confirmed > reached:
+            raise ChangeSourceError(
+                f"slot {self.slot!r} of {self.server} is at {lsn_text(confirmed)}, beyond "
+                f"{lsn_text(reached)}, which {name} is at: it was made anew, its changes were "
+                "given to another, or the table was taken back. Make the table anew, and drop "
+                "the slot",
+                slot=self.slot,
+                table=name,
+            )
+
+
+def _lsn(place: str) -> int:
+    """Read the position in the log from a place of Debezium's."""
+    said = json.loads(place)
+    return max(int(said.get(name) or 0) for name in ("lsn", "lsn_proc", "lsn_commit"))
 
 
 class _Run:
     """One run of a source, from a place on."""
 
-    def __init__(self, source: PostgresSource, session: Session, engine: Engine, once: bool):
+    def __init__(
+        self,
+        source: PostgresSource,
+        session: Session,
+        engine: Engine,
+        once: bool,
+        identity: ServerIdentity,
+        place: str | None,
+    ) -> None:
         self._source = source
         self._load = source.load
         self._session = session
         self._engine = engine
+        self._identity = identity
+        self._reached = None if place is None else _lsn(place)
         self._mark = str(uuid4()) if once else None
         self._decoder = self._load.decoder()
         self._committed = self._asked = self._heard = time.monotonic()
@@ -276,13 +349,26 @@ class _Run:
         is_due = time.monotonic() - self._committed >= self._source.heartbeat
         is_ready = bool(rows is not None and rows.num_rows) or is_caught_up or is_due
         if is_ready and not self._is_in_snapshot:
-            place = {PLACE: batch.place, _SOURCE: self._source.described}
-            writer.commit(properties=as_properties(place, str(self._load.commit_user)))
-            self._committed = time.monotonic()
+            self._commit(writer, batch.place)
             batch.release(is_done=True)
         else:
             batch.release(is_done=False)
         return writer, is_caught_up
+
+    def _commit(self, writer: TableWriter, place: str) -> None:
+        """Commit rows with their place, unless the connector found another log meanwhile.
+
+        Raises:
+            ChangeSourceError: the server was restarted or replaced, or its slot made anew.
+        """
+        source, user = self._source, str(self._load.commit_user)
+        confirmed = self._session.confirmed_lsn()  # over the connection of the beginning
+        if self._reached is not None and (confirmed is None or confirmed > self._reached):
+            newest = newest_place(self._load.table, user, PLACE)  # perhaps a newer process's
+            source.check_slot(confirmed, _lsn(newest[PLACE]) if newest else self._reached)
+        said = {PLACE: place, _SOURCE: source.described, _SYSTEM: self._identity.text}
+        writer.commit(properties=as_properties(said, user))
+        self._committed, self._reached = time.monotonic(), _lsn(place)
 
     def _rows(self, batch: Batch) -> pa.Table | None:
         topic = f"{_PREFIX}.{self._source.source}"

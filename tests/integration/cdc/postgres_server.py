@@ -42,15 +42,31 @@ class PostgresServer:
              "-E", "UTF8", "--locale=C", f"--pwfile={password}"],
             check=True, timeout=_SECONDS, capture_output=True, cwd=self._folder, **self._account,
         )  # fmt: skip
-        settings = ("wal_level=logical", "fsync=off", "listen_addresses=127.0.0.1")
-        words = [word for each in settings for word in ("-c", each)]
         self._log = (self._folder / "log").open("wb")
+        self._start()
+
+    def _start(self, *more: str) -> None:
+        settings = ("wal_level=logical", "fsync=off", "listen_addresses=127.0.0.1", *more)
+        words = [word for each in settings for word in ("-c", each)]
         self._process = subprocess.Popen(
-            [self._programs / "postgres", "-D", data, "-p", str(self.port), "-k", self._folder,
-             *words],
+            [self._programs / "postgres", "-D", self._folder / "data", "-p", str(self.port), "-k",
+             self._folder, *words],
             stdout=self._log, stderr=self._log, cwd=self._folder, **self._account,
         )  # fmt: skip
         self._wait()
+
+    def promote(self) -> None:
+        """Have it recover what it has, and go on with another timeline."""
+        self._stop()
+        signal = self._folder / "data" / "recovery.signal"
+        signal.touch()
+        if self._account:
+            shutil.chown(signal, "nobody", "nogroup")
+        self._start("restore_command=false")
+        end = time.monotonic() + _SECONDS
+        while self.sql("SELECT pg_is_in_recovery()") != ["f"]:
+            assert time.monotonic() < end
+            time.sleep(0.1)
 
     def _wait(self) -> None:
         end = time.monotonic() + _SECONDS
@@ -85,11 +101,14 @@ class PostgresServer:
         return ran.stdout.splitlines()
 
     def close(self) -> None:
+        self._stop()
+        self._log.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _stop(self) -> None:
         self._process.terminate()
         try:
             self._process.wait(_SECONDS)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait(_SECONDS)
-        self._log.close()
-        shutil.rmtree(self._folder, ignore_errors=True)

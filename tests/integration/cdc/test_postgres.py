@@ -16,6 +16,9 @@ import pytest
 
 import pkray
 import pkray.cdc
+from pkray.cdc.postgresql import source as source_module
+from pkray.cdc.postgresql.server_identity import ServerIdentity
+from pkray.cdc.postgresql.session import Session
 from pkray.errors import ChangeSourceError, CommitFencedError, InputError
 from tests.integration.cdc import followed
 from tests.integration.cdc.postgres_server import PASSWORD, PostgresServer
@@ -126,6 +129,68 @@ def test_a_life(server, people, catalog, caplog):
     server.sql("SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots")
     with pytest.raises(ChangeSourceError, match="has no slot 'pkray_db_people' any more"):
         follow(people, server).run(once=True)
+
+
+def test_a_slot_that_has_forgotten_changes_is_told(server, people):
+    """It was made anew, its changes were given to another, or the table was taken back."""
+    insert(server, 1, 3)
+    follow(people, server).run(once=True)
+    wait_until(lambda: server.sql("SELECT active FROM pg_replication_slots") == ["f"])
+    slot = "pkray_db_people"
+    insert(server, 4, 6)
+    server.sql(f"SELECT pg_drop_replication_slot('{slot}')")
+    server.sql(f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')")
+    said = r"slot 'pkray_db_people' of .* is at 0/\w+, beyond 0/\w+, which db.people is at"
+    with pytest.raises(ChangeSourceError, match=said):
+        follow(people, server).run(once=True)
+    assert people.to_arrow().num_rows == 3
+
+
+@pytest.mark.slow
+def test_changes_behind_a_rollback_are_told_to_be_lost(server, people):
+    insert(server, 1, 3)
+    follow(people, server).run(once=True)
+    before = people.latest_snapshot().id
+    insert(server, 4, 6)
+    follow(people, server).run(once=True)
+    people.rollback_to(snapshot_id=before)
+    with pytest.raises(ChangeSourceError, match="or the table was taken back"):
+        follow(people, server).run(once=True)
+
+
+@pytest.mark.slow
+def test_the_log_of_another_server_or_of_one_taken_back_is_told(server, people, monkeypatch):
+    insert(server, 1, 3)
+    follow(people, server).run(once=True)
+    text = server.sql("SELECT system_identifier FROM pg_control_system()")[0]
+    plain = Session.identity
+    for found in (ServerIdentity("5", 1), ServerIdentity(text, 9), ServerIdentity(text, 0)):
+        monkeypatch.setattr(Session, "identity", lambda _, found=found: found)
+        monkeypatch.setattr(Session, "branch_points", lambda *_: {1: 10, 2: 11, 3: 12})
+        with pytest.raises(ChangeSourceError, match=f"has another log .* it is system {found[0]}"):
+            follow(people, server).run(once=True)
+    monkeypatch.setattr(Session, "identity", plain)
+    insert(server, 4, 6)
+    assert follow(people, server).run(once=True) == 3
+
+
+@pytest.mark.slow
+def test_a_server_that_was_promoted_is_gone_on_with_where_it_has_what_the_table_has(
+    server, people, monkeypatch
+):
+    insert(server, 1, 3)
+    follow(people, server).run(once=True)
+    with monkeypatch.context() as patched:  # as places were written before
+        patched.setattr(source_module, "_SYSTEM", "pkray.cdc.postgres.unknown")
+        follow(people, server).run(once=True)
+    assert follow(people, server).run(once=True) == 0
+    wait_until(lambda: server.sql("SELECT active FROM pg_replication_slots") == ["f"])
+    server.promote()
+    insert(server, 4, 6)
+    assert follow(people, server).run(once=True) == 3
+    assert content(people) == source(server)
+    properties = people.latest_snapshot().properties
+    assert properties["pkray.cdc.postgres.system"].endswith("/2")
 
 
 def failure_of(follower: pkray.cdc.PostgresSource) -> Exception:
