@@ -118,20 +118,14 @@ class _Writing:
         return self._catalog.metrics().to_text()
 
     def _table(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Leave out the values of partitions, and what schemas before had for options."""
+        """Leave out the values of partitions."""
         numbers: dict[str, str] = {}
         for each in [*found.get("buckets", []), *found.get("partitions", [])]:
             if "partition" in each and each["partition"] != "{}":
                 known = numbers.setdefault(each["partition"], f"partition {len(numbers)}")
                 each["partition"] = known
-        kept = ("schema_id", "fields", "update_time")
-        schemas = [
-            {name: each[name] for name in kept if name in each} for each in found.get("schemas", [])
-        ]
         options = self._mask.options(found.get("options", {}))
-        return self._mask.within(found | {"schemas": schemas, "options": options}) | {
-            "options": options
-        }
+        return self._mask.within(found) | {"options": options}
 
     def _query(self, name: str) -> dict[str, Any]:
         found = self._tried(queries.query, name)

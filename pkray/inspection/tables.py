@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from pkray.api.catalog import Catalog
-from pkray.errors import InputError
+from pkray.errors import InputError, SnapshotNotFoundError
 from pkray.format.partition_text import value_text as value_text
-from pkray.inspection.cells import columns_of, records_of, rows_of
+from pkray.inspection.cells import cell, columns_of, records_of, rows_of
 from pkray.schema.table_schema import TableSchema
 
 _SNAPSHOTS = 200
@@ -19,6 +20,8 @@ _BUCKETS = 200
 """Buckets whose levels are drawn."""
 _SCHEMAS = 50
 MOST_ROWS = 500
+_LOOKED_THROUGH = 50
+"""Snapshots in which the newest changes are sought: each costs requests."""
 
 
 def table(catalog: Catalog, name: str) -> dict[str, Any]:
@@ -53,7 +56,7 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
         "branches": records_of(found.system("branches")),
         "consumers": records_of(found.system("consumers")),
         "buckets": _buckets(found.files()),
-        "schemas": records_of(found.system("schemas"))[-_SCHEMAS:],
+        "schemas": [_schema(each) for each in found.system("schemas").to_pylist()[-_SCHEMAS:]],
         "partitions": records_of(found.system("partitions"))[:_BUCKETS],
     }
 
@@ -64,18 +67,70 @@ def rows(catalog: Catalog, name: str, snapshot: int | None, count: int) -> dict[
     Raises:
         TableNotFoundError, SnapshotNotFoundError: there is no such table or snapshot.
     """
-    wanted = max(1, min(count, MOST_ROWS))
     view = catalog.load_table(name).at(snapshot)
-    kept, left = [], wanted
-    for batch in view.to_batches():
-        kept.append(batch.slice(0, left))
-        left -= kept[-1].num_rows
-        if not left:
-            break
+    kept = _first(iter(view.to_batches()), max(1, min(count, MOST_ROWS)))
     schema = view.schema.arrow_schema
     found = pa.Table.from_batches(kept, schema)
     at = None if view.snapshot is None else view.snapshot.id
     return {"snapshot": at, "columns": columns_of(schema), "rows": rows_of(found)}
+
+
+def changes(catalog: Catalog, name: str, count: int) -> dict[str, Any]:
+    """Read the newest changes, the newest snapshot first.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+    """
+    found = catalog.load_table(name)
+    newest, left = found.latest_snapshot(), max(1, min(count, MOST_ROWS))
+    kept: list[pa.RecordBatch] = []
+    last = newest.id if newest is not None else 0
+    for number in range(last, max(last - _LOOKED_THROUGH, 0), -1):
+        try:
+            batches = found.changelog_batches(number, number)
+            kept += _first(batches, left - sum(each.num_rows for each in kept))
+        except SnapshotNotFoundError:  # older ones have expired
+            break
+        if sum(each.num_rows for each in kept) >= left:
+            break
+    made = pa.Table.from_batches(kept) if kept else pa.table({})
+    return {"columns": columns_of(made.schema), "rows": rows_of(made)}
+
+
+def difference(catalog: Catalog, name: str, start: int, end: int, count: int) -> dict[str, Any]:
+    """Read the first rows that are other ones at a snapshot than at an older one.
+
+    Raises:
+        TableNotFoundError, SnapshotNotFoundError: there is no such table or snapshot.
+        OptionError: the second snapshot is the older one.
+    """
+    between = catalog.load_table(name)._reads.changes().between
+    reader = between(start, end, None, None, "diff", None, None)
+    kept = _first(iter(reader), max(1, min(count, MOST_ROWS)))
+    made = pa.Table.from_batches(kept, reader.schema)
+    return {"columns": columns_of(made.schema), "rows": rows_of(made)}
+
+
+def compactions(catalog: Catalog, name: str) -> dict[str, Any]:
+    """List what compaction did, the newest first.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+    """
+    found = catalog.load_table(name).system("compactions")
+    newest = found.slice(max(found.num_rows - MOST_ROWS, 0))
+    return {"compactions": records_of(newest)[::-1]}
+
+
+def _first(batches: Iterator[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+    """Take the first rows, and read no more."""
+    kept: list[pa.RecordBatch] = []
+    for batch in batches:
+        kept.append(batch.slice(0, count))
+        count -= kept[-1].num_rows
+        if count <= 0:
+            break
+    return kept
 
 
 def lookup(catalog: Catalog, name: str, key: Mapping[str, str]) -> dict[str, Any]:
@@ -107,6 +162,20 @@ def _value(schema: TableSchema, name: str, text: str) -> Any:
             column=name,
             value=text,
         ) from None
+
+
+def _schema(row: Mapping[str, Any]) -> dict[str, Any]:
+    fields = msgspec.json.decode(row["fields"])
+    return {
+        "schema_id": row["schema_id"],
+        "update_time": cell(row["update_time"]),
+        "fields": ", ".join(f"{each['name']} {_type_text(each['type'])}" for each in fields),
+    }
+
+
+def _type_text(kind: Any) -> str:
+    """Write a type of a schema's file; of nested ones the outermost."""
+    return kind if isinstance(kind, str) else str(kind.get("type"))
 
 
 def _columns(schema: TableSchema) -> list[dict[str, Any]]:

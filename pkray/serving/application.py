@@ -28,6 +28,8 @@ from pkray.storage.secrets import redact
 CONSOLE = Path(__file__).parent / "console"
 _THREADS = 8
 """Requests that are worked on at a time; others wait."""
+_ROWS = 100
+"""That are read where no number is given."""
 _NOT_FOUND = (
     errors.TableNotFoundError,
     errors.QueryNotFoundError,
@@ -78,12 +80,25 @@ class Answers:
 
     async def rows(self, request: Request) -> Response:
         """Read rows of a table."""
-        try:
-            asked = {name: int(value) for name, value in request.query_params.items()}
-            snapshot, count = asked.pop("snapshot", None), asked.pop("count", 100)
-        except ValueError:
+        asked = _numbers(request)
+        if asked is None:
             return failed(400, "snapshot and count are whole numbers")
+        snapshot, count = asked.get("snapshot"), asked.get("count", _ROWS)
         return await self._json(tables.rows, request.path_params["name"], snapshot, count)
+
+    async def changes(self, request: Request) -> Response:
+        """Read what changed: at last, or between two snapshots."""
+        asked, name = _numbers(request), request.path_params["name"]
+        if asked is None or ("start" in asked) != ("end" in asked):
+            return failed(400, "start, end and count are whole numbers: give both ends, or none")
+        count = asked.get("count", _ROWS)
+        if "start" not in asked:
+            return await self._json(tables.changes, name, count)
+        return await self._json(tables.difference, name, asked["start"], asked["end"], count)
+
+    async def compactions(self, request: Request) -> Response:
+        """List what compaction did."""
+        return await self._json(tables.compactions, request.path_params["name"])
 
     async def lookup(self, request: Request) -> Response:
         """Find the row of a key."""
@@ -125,6 +140,14 @@ class Answers:
         except errors.PkrayError as error:
             text = redact(str(error), self.catalog.storage_options)
             return failed(status_of(error), text)
+
+
+def _numbers(request: Request) -> dict[str, int] | None:
+    """Read parameters that are whole numbers; None: one is none."""
+    try:
+        return {name: int(value) for name, value in request.query_params.items()}
+    except ValueError:
+        return None
 
 
 def status_of(error: errors.PkrayError) -> int:
@@ -173,6 +196,8 @@ def application(
             Route("/api/logs", answers.logs),
             Route("/api/tables/{name}", answers.table),
             Route("/api/tables/{name}/rows", answers.rows),
+            Route("/api/tables/{name}/changes", answers.changes),
+            Route("/api/tables/{name}/compactions", answers.compactions),
             Route("/api/tables/{name}/lookup", answers.lookup),
             Route("/api/queries/{name}", answers.query),
             Route("/api/sql", answers.sql, methods=["POST"]),

@@ -6,17 +6,18 @@ Source: "System Tables" in Apache Paimon, for names and columns. Times are in UT
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.commit.index_files import index_entries
 from pkray.format import binary_row
-from pkray.format.data_file import APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
+from pkray.format.data_file import ADD, APPEND_SOURCE, COMPACT_SOURCE, DataFileMeta
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_text import value_text
-from pkray.metadata.live import data_manifests, read_list
+from pkray.format.snapshot import COMPACT, Snapshot
+from pkray.metadata.live import data_manifests, delta_entries, read_list
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics
@@ -63,6 +64,31 @@ _TOTALS = (
 )
 _PARTITIONS = (optional("partition", _TEXT), *_TOTALS, required("total_buckets", _INT))
 _BUCKETS = (optional("partition", _TEXT), required("bucket", _INT), *_TOTALS)
+
+
+class _Compaction(NamedTuple):
+    """Describe what a compaction did in a bucket."""
+
+    snapshot: Snapshot
+    partition: bytes
+    bucket: int
+    before: list[DataFileMeta]
+    after: list[DataFileMeta]
+
+
+_COMPACTIONS = (
+    required("snapshot_id", _LONG, "snapshot.id"),
+    required("commit_time", MILLIS, "snapshot.time_millis"),
+    optional("partition", _TEXT),
+    required("bucket", _INT, "bucket"),
+    required("files_before", _LONG, lambda done: len(done.before)),
+    required("files_after", _LONG, lambda done: len(done.after)),
+    required("bytes_before", _LONG, lambda done: sum(each.file_size for each in done.before)),
+    required("bytes_after", _LONG, lambda done: sum(each.file_size for each in done.after)),
+    required("rows_before", _LONG, lambda done: sum(each.row_count for each in done.before)),
+    required("rows_after", _LONG, lambda done: sum(each.row_count for each in done.after)),
+    optional("level", _INT, lambda done: max((each.level for each in done.after), default=None)),
+)
 _RANGE = pa.struct(
     [
         pa.field("f0", _TEXT, nullable=False),
@@ -155,6 +181,23 @@ def buckets(source: Source) -> pa.Table:
         bucket=[int(bucket) for _, bucket in groups],
         **totals,
     ).sort_by([("partition", "ascending"), ("bucket", "ascending")])
+
+
+def compactions(source: Source) -> pa.Table:
+    """Show what compaction did in the snapshots that are kept, a row a bucket, oldest first: the
+    files that were merged, those that came of them, and the level of these."""
+    found: list[_Compaction] = []
+    for snapshot in source.snapshots.all():
+        if snapshot.commit_kind != COMPACT:
+            continue
+        merged: dict[tuple[bytes, int], _Compaction] = {}
+        for entry in delta_entries(source.store, snapshot):
+            place = entry.partition, entry.bucket
+            done = merged.setdefault(place, _Compaction(snapshot, *place, [], []))
+            (done.after if entry.kind == ADD else done.before).append(entry.file)
+        found += merged.values()
+    shown = _partitions([each.partition for each in found], source)
+    return table(_COMPACTIONS, found, partition=shown)
 
 
 def table_indexes(source: Source) -> pa.Table:

@@ -24,6 +24,7 @@ TABLES: dict[str, Callable[[Source], pa.Table | pa.RecordBatchReader]] = {
     "partitions": contents.partitions,
     "buckets": contents.buckets,
     "table_indexes": contents.table_indexes,
+    "compactions": contents.compactions,
     "tags": history.tags,
     "branches": history.branches,
     "consumers": history.consumers,

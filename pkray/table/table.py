@@ -267,7 +267,7 @@ class Table:
         """Read a system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
         ``manifests``, ``files``, ``partitions``, ``buckets``, ``table_indexes``, ``tags``,
         ``branches``, ``consumers``, ``aggregation_fields``, ``statistics``, ``audit_log``,
-        ``binlog``, ``ro``.
+        ``binlog``, ``ro``; and ``compactions``, what each compaction merged and made of it.
 
         Args:
             snapshot_id, tag, timestamp: of what shows the contents of one snapshot; default the

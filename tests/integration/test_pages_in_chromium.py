@@ -205,6 +205,20 @@ def test_a_key_is_looked_up(page):
     expect(page.get_by_text("The row, as it is now")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("button", "said"),
+    [
+        ("Show the newest changes", "the newest snapshot first"),
+        ("Show what compaction did", "Compactions of the snapshots"),
+        ("Show rows", "100 rows of snapshot"),
+    ],
+)
+def test_what_is_asked_for_at_a_table_is_shown(page, button, said):
+    show(page, "table")
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_text(said)).to_be_visible()
+
+
 def test_a_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(context, catalog):
     server = Server(catalog)
     page = context.new_page()

@@ -157,6 +157,47 @@ def test_a_snapshot_that_is_not_there_is_not_found(web):
     assert "7" in refused(web, "/api/tables/shop.orders/rows", 404, snapshot=7)
 
 
+def test_the_newest_changes_come_first(web, table):
+    table.upsert([{"id": 1, "name": "again"}])
+    found = answer(web, "/api/tables/shop.orders/changes", count=3)
+    assert [each["name"] for each in found["columns"]] == [
+        "_row_kind",
+        "_snapshot_id",
+        "id",
+        "name",
+    ]
+    assert found["rows"][0][1:] == [table.latest_snapshot().id, 1, "again"]
+    assert len(found["rows"]) == 3
+
+
+def test_a_table_without_snapshots_has_no_changes(catalog):
+    catalog.create_table("shop.empty", [("id", "INT")], ["id"])
+    assert answer(client(catalog), "/api/tables/shop.empty/changes")["rows"] == []
+
+
+def test_two_snapshots_are_told_apart(web, table):
+    table.upsert([{"id": 1, "name": "again"}, {"id": 99, "name": "new"}])
+    table.delete([{"id": 2}])
+    found = answer(web, "/api/tables/shop.orders/changes", start=1, end=3)
+    assert sorted(found["rows"]) == [["+I", 99, "new"], ["+U", 1, "again"], ["-D", 2, "n2"]]
+
+
+@pytest.mark.parametrize("given", [{"start": 1}, {"end": 1}, {"start": "x", "end": 1}])
+def test_a_difference_needs_two_snapshots(web, given):
+    assert "both ends" in refused(web, "/api/tables/shop.orders/changes", 400, **given)
+
+
+def test_what_compaction_did_stays_known(catalog, table):
+    table.upsert([{"id": each, "name": "again"} for each in range(20)])
+    table.compact(full=True)
+    done = answer(client(catalog), "/api/tables/shop.orders/compactions")["compactions"]
+    newest = table.latest_snapshot().id
+    last = [each for each in done if each["snapshot_id"] == newest]
+    assert sorted(each["bucket"] for each in last) == [0, 1]
+    assert sum(each["rows_after"] for each in last) == 20
+    assert all(each["files_after"] == 1 for each in last)
+
+
 def test_a_lookup_finds_the_row_of_a_key(web):
     found = answer(web, "/api/tables/shop.orders/lookup", id="7")
     assert found["rows"] == [[7, "n7"]]

@@ -102,9 +102,26 @@ export function Cells({ caption, found }) {
   const columns = found.columns.map((column, at) => [
     column.name,
     (row) => (row[at] === null ? html`<span class="quiet">NULL</span>` : String(row[at])),
-    typeof (found.rows[0] || [])[at] === "number" ? "number" : "",
+    /^(u?int|float|double|half|decimal)/.test(column.type) ? "number" : "",
   ]);
   return html`<${Rows} caption=${caption} columns=${columns} rows=${found.rows} />`;
+}
+
+// A button that asks for what is not read with the page, and what it answers.
+export function Asked({ label, path, disabled, children }) {
+  const [answer, setAnswer] = useState({ found: null, error: null });
+  const [isAtWork, setAtWork] = useState(false);
+  async function look() {
+    setAtWork(true);
+    try {
+      setAnswer({ found: await ask(path), error: null });
+    } catch (error) {
+      setAnswer({ found: null, error: error.message });
+    }
+    setAtWork(false);
+  }
+  return html`<button disabled=${disabled || isAtWork} onClick=${look}>${label}</button>
+    <div class="answer"><${Failure} error=${answer.error} />${answer.found && children(answer.found)}</div>`;
 }
 
 export function link(kind, name) {

@@ -35,7 +35,7 @@ function Drawn({ graph }) {
       ${drawn.edges().map((edge) => html`<path d=${path(edge)} marker-end="url(#arrow)" />`)}
       ${graph.nodes.map((each) => {
         const at = drawn.node(String(each.id));
-        const lines = [`${each.id} ${each.type}`, `${count(each.rows_in)} → ${count(each.rows_out)} rows`, each.busy === null ? "" : `busy ${share(each.busy)}`, each.state_rows ? `state ${bytes(each.state_bytes)}` : ""].filter(Boolean);
+        const lines = [`${each.id} ${each.type}`, each.rows_in === null ? "" : `${count(each.rows_in)} → ${count(each.rows_out)} rows`, each.busy === null ? "" : `busy ${share(each.busy)}`, each.state_rows ? `state ${bytes(each.state_bytes)}` : ""].filter(Boolean);
         return html`<g class=${tone(each.busy)} transform=${`translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})`}>
           <title>${each.description}</title>
           <rect width=${WIDTH} height=${HEIGHT} rx="6" />

@@ -1,6 +1,6 @@
 // One table: its snapshots, its buckets' levels, its rows, its schema.
 import { html, useState } from "./vendor/htm-preact.js";
-import { Answered, Cells, Change, Failure, Plot, Rows, ask, bytes, count, text, useAnswer } from "./parts.js";
+import { Answered, Asked, Cells, Change, Failure, Plot, Rows, ask, bytes, count, text, useAnswer } from "./parts.js";
 
 function Bucket({ bucket, most }) {
   const deepest = Math.max(...bucket.levels.map((each) => each.level));
@@ -65,19 +65,44 @@ function Content({ table }) {
     ${answer.found && html`<${Cells} caption=${`${answer.found.rows.length} rows of snapshot ${text(answer.found.snapshot)}`} found=${answer.found} />`}`;
 }
 
+function Changed({ table }) {
+  const ids = table.snapshots.map((each) => each.id);
+  const [start, setStart] = useState("");
+  const [end, setEnd] = useState("");
+  const path = `/api/tables/${encodeURIComponent(table.name)}/changes`;
+  const choice = (label, value, set) => html`<label>${label}<select value=${value} onChange=${(event) => set(event.target.value)}>
+    <option value="">choose</option>${[...ids].reverse().map((id) => html`<option value=${id}>${id}</option>`)}</select></label>`;
+  return html`
+    <div class="row"><${Asked} label="Show the newest changes" path=${path}>${(found) => (found.rows.length ? html`<${Cells} caption=${`${count(found.rows.length)} changes, the newest snapshot first`} found=${found} />` : html`<p>There are none.</p>`)}<//></div>
+    <div class="row">${choice("Rows at snapshot", end, setEnd)} ${choice("that were not at", start, setStart)}
+      <${Asked} label="Show the difference" disabled=${!start || !end} path=${`${path}?${new URLSearchParams({ start, end })}`}>${(found) => (found.rows.length ? html`<${Cells} caption=${`${count(found.rows.length)} keys whose rows differ: +I is new, +U changed, -D gone`} found=${found} />` : html`<p>Both have the same rows.</p>`)}<//></div>`;
+}
+
+function Compactions({ table }) {
+  return html`<${Asked} label="Show what compaction did" path=${`/api/tables/${encodeURIComponent(table.name)}/compactions`}>${(found) => html`<${Rows} caption="Compactions of the snapshots that are kept, the newest first" rows=${found.compactions} columns=${[
+    ["snapshot", (each) => each.snapshot_id, "number"],
+    ["time", (each) => each.commit_time],
+    ["bucket", (each) => `${each.bucket}${each.partition === "{}" ? "" : ` of ${each.partition}`}`],
+    ["files", (each) => `${count(each.files_before)} → ${count(each.files_after)}`, "number"],
+    ["size", (each) => `${bytes(each.bytes_before)} → ${bytes(each.bytes_after)}`, "number"],
+    ["rows", (each) => `${count(each.rows_before)} → ${count(each.rows_after)}`, "number"],
+    ["to level", (each) => text(each.level), "number"],
+  ]} />`}<//>`;
+}
+
 function Snapshots({ table }) {
   const tagged = (id) => table.tags.filter((each) => each.snapshot_id === id).map((each) => each.tag_name).join(", ");
   const times = table.snapshots.map((each) => Date.parse(`${each.time.replace(" ", "T")}`) / 1000);
   return html`
     ${table.snapshots.length > 1 && html`<${Plot} title="Rows in files by the time of the snapshot" times=${times} values=${table.snapshots.map((each) => each.rows)} />`}
-    <${Rows} caption=${`The newest of ${count(table.snapshot_count)} snapshots`} rows=${[...table.snapshots].reverse().slice(0, 50)} columns=${[
+    <${Rows} caption=${`The newest of ${count(table.snapshot_count)} snapshots`} rows=${[...table.snapshots].reverse().slice(0, 20)} columns=${[
       ["snapshot", (each) => each.id, "number"],
       ["kind", (each) => each.kind],
       ["time", (each) => each.time],
       ["rows", (each) => count(each.rows), "number"],
       ["added", (each) => count(each.added), "number"],
       ["tags", (each) => tagged(each.id)],
-      ["user", (each) => each.user],
+      ["user", (each) => (each.user.length > 24 ? html`<span title=${each.user}>${each.user.slice(0, 23)}…</span>` : each.user)],
     ]} />`;
 }
 
@@ -100,8 +125,10 @@ export function Table({ name, allowed, recorded }) {
       <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots" />
     </div>
     ${!recorded && html`<h2>Look up</h2><${Lookup} table=${found} />
-    <h2>Rows</h2><${Content} table=${found} />`}
+    <h2>Rows</h2><${Content} table=${found} />
+    <h2>Changes</h2><${Changed} table=${found} />`}
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
+    ${!recorded && html`<${Compactions} table=${found} />`}
     <h2>Snapshots</h2><${Snapshots} table=${found} />
     <h2>Columns</h2>
     <${Rows} caption="Columns as they are now" rows=${found.columns} columns=${[["column", (each) => each.name], ["type", (each) => each.type], ["comment", (each) => text(each.comment)]]} />
