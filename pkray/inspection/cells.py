@@ -3,15 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 _SAFE = (1 << 53) - 1
 """Larger whole numbers are no numbers of a browser."""
+MOST_ROWS = 500
+"""Of an answer: nobody reads more in a browser."""
 _MOST_TEXT = 2000
 """Characters of a cell: nobody reads more in a table."""
+
+
+def first_rows(batches: Iterator[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
+    """Take the first rows, `MOST_ROWS` at most, and read no more."""
+    kept: list[pa.RecordBatch] = []
+    left = max(1, min(count, MOST_ROWS))
+    for batch in batches:
+        kept.append(batch.slice(0, left))
+        left -= kept[-1].num_rows
+        if left <= 0:
+            break
+    return kept
 
 
 def columns_of(schema: pa.Schema) -> list[dict[str, str]]:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+import pyarrow as pa
+
 from pkray.api.catalog import Catalog
+from pkray.errors import ServiceUnavailableError, SnapshotNotFoundError, TableNotFoundError
+from pkray.format.snapshot import COMPACT
+from pkray.inspection.cells import cell, columns_of, first_rows, rows_of
+from pkray.relational.continuous.outlets.result_history import EPOCH, SOURCES
+
+_EPOCHS = 100
+"""The newest snapshots that are looked through: each costs a request."""
 
 
 def query(catalog: Catalog, name: str) -> dict[str, Any]:
@@ -34,6 +45,89 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
         "options": _options(found),
         "savepoints": found.savepoints(),
         "upgrade": status.get("upgrade"),
+    }
+
+
+def epochs(catalog: Catalog, name: str) -> dict[str, Any]:
+    """List the newest epochs that changed the (first) result, the newest first, as its snapshots
+    tell of them: they are there after a restart.
+
+    Raises:
+        QueryNotFoundError: there is no such query.
+    """
+    tables = catalog.query(name).tables
+    if not tables:
+        return {"epochs": []}
+    result, found = catalog.load_table(tables[0]), []
+    newest = result.latest_snapshot()
+    last = newest.id if newest is not None else 0
+    for number in range(last, max(last - _EPOCHS, 0), -1):
+        try:
+            snapshot = result.snapshot(number)
+        except SnapshotNotFoundError:  # older ones have expired
+            break
+        said = snapshot.properties or {}
+        if snapshot.commit_kind != COMPACT and EPOCH in said:
+            found.append(
+                {
+                    "epoch": int(said[EPOCH]),
+                    "snapshot": snapshot.id,
+                    "time": snapshot.time_millis,
+                    "rows": snapshot.delta_record_count,
+                    "sources": cell(msgspec.json.decode(said.get(SOURCES, "{}"))),
+                }
+            )
+    return {"epochs": found}
+
+
+def state(catalog: Catalog, name: str, node: int, count: int) -> dict[str, Any]:
+    """Read the first rows of what an operator remembers, as the newest checkpoint has it.
+
+    Raises:
+        QueryNotFoundError, TableNotFoundError: there is no such query or state.
+    """
+    tables = catalog.query(name).tables
+    if not tables:
+        raise TableNotFoundError(f"the query {name} goes to a program, and has no table of states")
+    rows = catalog.load_table(f"{tables[0]}$state_{node}")
+    kept = first_rows(iter(rows.to_batches()), count)
+    made = pa.Table.from_batches(kept) if kept else pa.table({})
+    return {"columns": columns_of(made.schema), "rows": rows_of(made)}
+
+
+def diff(catalog: Catalog, name: str, text: str) -> dict[str, Any]:
+    """Say what becomes of each operator with state if a newer SELECT takes over.
+
+    Raises:
+        QueryNotFoundError: there is no such query.
+        QueryError: the statement is not understood.
+    """
+    return catalog.query(name).diff(text).to_dict()
+
+
+_verifying = threading.Lock()
+
+
+def verify(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Compare the result with a bounded run; one at a time: each reads all of its sources.
+
+    Raises:
+        QueryNotFoundError: there is no such query.
+        ServiceUnavailableError: another comparison is under way.
+    """
+    found = catalog.query(name)
+    if not _verifying.acquire(blocking=False):
+        raise ServiceUnavailableError("another query is being verified: try again after it")
+    try:
+        report = found.verify()
+    finally:
+        _verifying.release()
+    return {
+        "equal": report.equal,
+        "said": str(report),
+        "excluded": list(report.excluded),
+        "missing": {"columns": columns_of(report.missing.schema), "rows": rows_of(report.missing)},
+        "extra": {"columns": columns_of(report.extra.schema), "rows": rows_of(report.extra)},
     }
 
 

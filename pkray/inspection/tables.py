@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pkray.api.catalog import Catalog
 from pkray.errors import InputError, SnapshotNotFoundError
 from pkray.format.partition_text import value_text as value_text
-from pkray.inspection.cells import cell, columns_of, records_of, rows_of
+from pkray.inspection.cells import MOST_ROWS, cell, columns_of, first_rows, records_of, rows_of
 from pkray.schema.table_schema import TableSchema
 
 _SNAPSHOTS = 200
@@ -19,7 +19,6 @@ _SNAPSHOTS = 200
 _BUCKETS = 200
 """Buckets whose levels are drawn."""
 _SCHEMAS = 50
-MOST_ROWS = 500
 _LOOKED_THROUGH = 50
 """Snapshots in which the newest changes are sought: each costs requests."""
 
@@ -68,7 +67,7 @@ def rows(catalog: Catalog, name: str, snapshot: int | None, count: int) -> dict[
         TableNotFoundError, SnapshotNotFoundError: there is no such table or snapshot.
     """
     view = catalog.load_table(name).at(snapshot)
-    kept = _first(iter(view.to_batches()), max(1, min(count, MOST_ROWS)))
+    kept = first_rows(iter(view.to_batches()), count)
     schema = view.schema.arrow_schema
     found = pa.Table.from_batches(kept, schema)
     at = None if view.snapshot is None else view.snapshot.id
@@ -88,7 +87,7 @@ def changes(catalog: Catalog, name: str, count: int) -> dict[str, Any]:
     for number in range(last, max(last - _LOOKED_THROUGH, 0), -1):
         try:
             batches = found.changelog_batches(number, number)
-            kept += _first(batches, left - sum(each.num_rows for each in kept))
+            kept += first_rows(batches, left - sum(each.num_rows for each in kept))
         except SnapshotNotFoundError:  # older ones have expired
             break
         if sum(each.num_rows for each in kept) >= left:
@@ -106,7 +105,7 @@ def difference(catalog: Catalog, name: str, start: int, end: int, count: int) ->
     """
     between = catalog.load_table(name)._reads.changes().between
     reader = between(start, end, None, None, "diff", None, None)
-    kept = _first(iter(reader), max(1, min(count, MOST_ROWS)))
+    kept = first_rows(iter(reader), count)
     made = pa.Table.from_batches(kept, reader.schema)
     return {"columns": columns_of(made.schema), "rows": rows_of(made)}
 
@@ -120,17 +119,6 @@ def compactions(catalog: Catalog, name: str) -> dict[str, Any]:
     found = catalog.load_table(name).system("compactions")
     newest = found.slice(max(found.num_rows - MOST_ROWS, 0))
     return {"compactions": records_of(newest)[::-1]}
-
-
-def _first(batches: Iterator[pa.RecordBatch], count: int) -> list[pa.RecordBatch]:
-    """Take the first rows, and read no more."""
-    kept: list[pa.RecordBatch] = []
-    for batch in batches:
-        kept.append(batch.slice(0, count))
-        count -= kept[-1].num_rows
-        if count <= 0:
-            break
-    return kept
 
 
 def lookup(catalog: Catalog, name: str, key: Mapping[str, str]) -> dict[str, Any]:

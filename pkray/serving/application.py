@@ -22,7 +22,7 @@ from pkray.inspection import overview, queries, tables
 from pkray.metrics.exposition import CONTENT_TYPE
 from pkray.serving import changes
 from pkray.serving.guard import HEALTH, Access, Guard
-from pkray.serving.sql import Limits, ReadingSql
+from pkray.serving.sql import Limits, ReadingSql, check_selects
 from pkray.storage.secrets import redact
 
 CONSOLE = Path(__file__).parent / "console"
@@ -108,6 +108,39 @@ class Answers:
     async def query(self, request: Request) -> Response:
         """Describe a query."""
         return await self._json(queries.query, request.path_params["name"])
+
+    async def epochs(self, request: Request) -> Response:
+        """List the epochs of a query."""
+        return await self._json(queries.epochs, request.path_params["name"])
+
+    async def state(self, request: Request) -> Response:
+        """Read what an operator of a query remembers."""
+        named = request.path_params
+        return await self._json(queries.state, named["name"], named["node"], _ROWS)
+
+    async def verify(self, request: Request) -> Response:
+        """Compare the result of a query with a bounded run."""
+        return await self._json(queries.verify, request.path_params["name"])
+
+    async def diff(self, request: Request) -> Response:
+        """Say what a newer SELECT would mean for the states of a query."""
+        return await self._newer(request, queries.diff)
+
+    async def upgrade(self, request: Request) -> Response:
+        """Let a newer SELECT take over a query."""
+        return await self._newer(request, changes.upgrade)
+
+    async def _newer(self, request: Request, made: Callable[..., Any]) -> Response:
+        try:
+            given = msgspec.json.decode(await request.body(), type=_Statement)
+        except msgspec.MsgspecError as error:
+            return failed(400, f"the body is no statement: {error}")
+
+        def answer(catalog: Catalog, name: str) -> Any:
+            check_selects(given.text, given.dialect)
+            return made(catalog, name, given.text)
+
+        return await self._json(answer, request.path_params["name"])
 
     async def sql(self, request: Request) -> Response:
         """Run a statement that reads."""
@@ -200,10 +233,16 @@ def application(
             Route("/api/tables/{name}/compactions", answers.compactions),
             Route("/api/tables/{name}/lookup", answers.lookup),
             Route("/api/queries/{name}", answers.query),
+            Route("/api/queries/{name}/epochs", answers.epochs),
+            Route("/api/queries/{name}/state/{node:int}", answers.state),
+            Route("/api/queries/{name}/verify", answers.verify, methods=["POST"]),
+            Route("/api/queries/{name}/diff", answers.diff, methods=["POST"]),
             Route("/api/sql", answers.sql, methods=["POST"]),
             Route("/api/access", lambda _: as_json({"changes": changed})),
         ]
         if allow_changes:
+            upgrade = Route("/api/change/query/{name}/upgrade", answers.upgrade, methods=["POST"])
+            routes.append(upgrade)
             path = "/api/change/{kind}/{name}/{change}"
             routes.append(Route(path, answers.change, methods=["POST"]))
     return Guard(Starlette(routes=routes), access)

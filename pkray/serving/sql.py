@@ -93,6 +93,17 @@ class ReadingSql:
         return pa.Table.from_batches(kept, made.schema), False
 
 
+def check_selects(text: str, dialect: str) -> None:
+    """Check that a statement is a query, and no other.
+
+    Raises:
+        UnsupportedError: it is another one.
+        QueryError: it is not understood.
+    """
+    if not isinstance(parse_statement(text, in_dialect(dialect)), Query):
+        raise UnsupportedError("here is one SELECT: run other statements with `pkray sql`")
+
+
 def check_reads(text: str, dialect: str) -> None:
     """Check that a statement reads tables, and does nothing else.
 

@@ -219,6 +219,19 @@ def test_what_is_asked_for_at_a_table_is_shown(page, button, said):
     expect(page.get_by_text(said)).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("button", "said"),
+    [
+        ("Show the epochs before", "Epochs that changed the result"),
+        ("Verify the result", "equal at snapshot"),
+    ],
+)
+def test_what_is_asked_for_at_a_query_is_shown(page, button, said):
+    show(page, "query")
+    page.get_by_role("button", name=button).click()
+    expect(page.get_by_text(said)).to_be_visible()
+
+
 def test_a_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(context, catalog):
     server = Server(catalog)
     page = context.new_page()

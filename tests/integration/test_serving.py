@@ -262,6 +262,54 @@ def test_a_query_says_how_far_it_is(catalog, query):
     assert set(found["sources"]) == {"q.s"}
 
 
+def test_a_query_tells_of_its_epochs_after_it_was_stopped(catalog, query):
+    query.stop()
+    found = answer(client(catalog), f"/api/queries/{query.name}/epochs")["epochs"]
+    assert [each["rows"] for each in found] == [2]
+    assert found[0]["snapshot"] == 1
+    assert "q.s" in found[0]["sources"]
+
+
+def test_what_an_operator_remembers_is_shown(catalog, query):
+    query.stop()
+    web = client(catalog)
+    nodes = answer(web, f"/api/queries/{query.name}")["graph"]["nodes"]
+    (node,) = [each["id"] for each in nodes if each["type"] == "aggregate"]
+    assert len(answer(web, f"/api/queries/{query.name}/state/{node}")["rows"]) == 2
+    refused(web, f"/api/queries/{query.name}/state/99", 404)
+
+
+def test_a_result_is_verified(catalog, query):
+    found = client(catalog).post(f"/api/queries/{query.name}/verify").json()
+    assert (found["equal"], found["missing"]["rows"]) == (True, [])
+    assert "equal at snapshot" in found["said"]
+
+
+def test_a_newer_statement_is_compared_before_it_takes_over(catalog, query):
+    text = "SELECT v % 2 AS side, COUNT(*) AS n FROM q.s WHERE v > 0 GROUP BY v % 2"
+    found = client(catalog).post(f"/api/queries/{query.name}/diff", json={"text": text}).json()
+    assert {each["fate"] for each in found["nodes"]} == {"warmed up", "dropped"}
+
+
+@pytest.mark.parametrize(
+    "text", ["DROP TABLE q.s", "INSERT INTO q.s VALUES (1, 1)", "SET 'a' = 'b'"]
+)
+def test_what_is_no_select_is_not_compared(catalog, query, text):
+    found = client(catalog).post(f"/api/queries/{query.name}/diff", json={"text": text})
+    assert found.status_code == 400
+    assert "one SELECT" in found.json()["error"]
+
+
+def test_an_upgrade_is_asked_for_where_that_is_allowed(catalog, query):
+    text = {"text": "SELECT v % 2 AS side, COUNT(*) AS n FROM q.s WHERE v > 1 GROUP BY v % 2"}
+    path = f"/api/change/query/{query.name}/upgrade"
+    assert client(catalog).post(path, json=text).status_code == 404
+    web = client(catalog, allow_changes=True)
+    assert web.post(path, json=text).status_code == 200
+    assert answer(web, f"/api/queries/{query.name}")["upgrade"] is not None
+    assert web.post(f"/api/change/query/{query.name}/rollback").status_code == 200
+
+
 def sql(web: TestClient, text: str, **given: Any) -> Any:
     return web.post("/api/sql", json={"text": text, **given})
 

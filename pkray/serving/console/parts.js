@@ -108,13 +108,13 @@ export function Cells({ caption, found }) {
 }
 
 // A button that asks for what is not read with the page, and what it answers.
-export function Asked({ label, path, disabled, children }) {
+export function Asked({ label, path, body, disabled, children }) {
   const [answer, setAnswer] = useState({ found: null, error: null });
   const [isAtWork, setAtWork] = useState(false);
   async function look() {
     setAtWork(true);
     try {
-      setAnswer({ found: await ask(path), error: null });
+      setAnswer({ found: await ask(path, body), error: null });
     } catch (error) {
       setAnswer({ found: null, error: error.message });
     }
@@ -149,7 +149,7 @@ export function Plot({ title, times, values }) {
 }
 
 // What changes something: it is asked for, and there only where it was allowed.
-export function Change({ allowed, kind, name, change, label }) {
+export function Change({ allowed, kind, name, change, label, body = {} }) {
   const [said, setSaid] = useState(null);
   const [isAtWork, setAtWork] = useState(false);
   if (!allowed.some(([k, c]) => k === kind && c === change)) return null;
@@ -157,7 +157,7 @@ export function Change({ allowed, kind, name, change, label }) {
     if (!window.confirm(`${label}: ${name}?`)) return;
     setAtWork(true);
     try {
-      const found = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, {});
+      const found = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, body);
       setSaid(found.done);
     } catch (error) {
       setSaid(`Error: ${error.message}`);

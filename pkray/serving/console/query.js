@@ -1,7 +1,7 @@
 // One query: its plan as a graph, how far it is, what each operator does.
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { Graph, layout } from "./vendor/dagre.js";
-import { Answered, Change, Plot, Rows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
+import { Answered, Asked, Cells, Change, Plot, Rows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
 
 const WIDTH = 190;
 const HEIGHT = 74;
@@ -67,7 +67,58 @@ function Sources({ sources }) {
   ]} />`;
 }
 
-export function Query({ name, allowed }) {
+function Epochs({ path }) {
+  return html`<div class="row"><${Asked} label="Show the epochs before" path=${`${path}/epochs`}>${({ epochs }) => {
+    const oldest = [...epochs].reverse();
+    return html`${oldest.length > 1 && html`<${Plot} title="Rows that epochs changed" times=${oldest.map((each) => each.time / 1000)} values=${oldest.map((each) => each.rows)} />`}
+      <${Rows} caption="Epochs that changed the result, the newest first" rows=${epochs} columns=${[
+        ["epoch", (each) => count(each.epoch), "number"],
+        ["committed", (each) => new Date(each.time).toISOString()],
+        ["snapshot", (each) => each.snapshot, "number"],
+        ["rows", (each) => count(each.rows), "number"],
+        ["sources read up to", (each) => each.sources],
+      ]} />`;
+  }}<//></div>`;
+}
+
+function Verification({ path }) {
+  return html`<div class="row"><${Asked} label="Verify the result" path=${`${path}/verify`} body=${{}}>${(found) => html`
+    <p class=${found.equal ? "good" : "bad"}>The result and a run over all that was read: ${found.said}.</p>
+    ${found.excluded.map((each) => html`<p class="quiet">Left out: ${each}</p>`)}
+    ${found.missing.rows.length > 0 && html`<${Cells} caption="Rows that the result lacks" found=${found.missing} />`}
+    ${found.extra.rows.length > 0 && html`<${Cells} caption="Rows that the result has and should not" found=${found.extra} />`}`}<//></div>`;
+}
+
+function States({ path, nodes }) {
+  const kept = nodes.filter((each) => each.state_rows);
+  const [node, setNode] = useState("");
+  if (!kept.length) return html`<p class="quiet">No operator keeps any.</p>`;
+  const chosen = node || String(kept[0].id);
+  return html`<div class="row"><label>Operator<select value=${chosen} onChange=${(event) => setNode(event.target.value)}>${kept.map((each) => html`<option value=${each.id}>${each.id} ${each.type}</option>`)}</select></label>
+    <${Asked} key=${chosen} label="Show what it remembers" path=${`${path}/state/${chosen}`}>${(found) => html`<${Cells} caption=${`${found.rows.length} rows of the state of ${chosen}, at the newest checkpoint`} found=${found} />`}<//></div>`;
+}
+
+function Newer({ path, name, allowed, upgrade }) {
+  const [text, setText] = useState("");
+  const change = (what, label, body) => html`<${Change} allowed=${what === "upgrade" && allowed.length ? [["query", "upgrade"]] : allowed} kind="query" name=${name} change=${what} label=${label} body=${body} />`;
+  return html`
+    ${upgrade && html`<p class="note">Under way: ${Object.entries(upgrade).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")}</p>
+      <div class="row">${change("accept", "Accept the upgrade")} ${change("rollback", "Go back")}</div>`}
+    <label class="quiet" for="newer">A newer SELECT</label>
+    <textarea id="newer" spellcheck="false" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
+    <div class="row">
+      <${Asked} label="What it would mean" disabled=${!text.trim()} path=${`${path}/diff`} body=${{ text }}>${(found) => (found.nodes.length ? html`<${Rows} caption="What becomes of operators with state" rows=${found.nodes} columns=${[
+        ["operator", (each) => each.id, "number"],
+        ["state", (each) => html`<span class=${{ refused: "bad", dropped: "warn", kept: "good" }[each.fate] || ""}>${each.fate}</span>`],
+        ["does", (each) => each.description],
+        ["because", (each) => each.reason || (each.differs.length ? `${each.differs.join(", ")} differ` : "")],
+      ]} />` : html`<p>No operator keeps state.</p>`)}<//>
+      ${text.trim() && change("upgrade", "Upgrade to it", { text })}
+    </div>`;
+}
+
+export function Query({ name, allowed, recorded }) {
+  const path = `/api/queries/${encodeURIComponent(name)}`;
   const answer = useAnswer(`/api/queries/${encodeURIComponent(name)}`);
   const history = useHistory(answer.found);
   return html`<h1>Query ${name}</h1><${Answered} answer=${answer}>${(found) => html`
@@ -88,6 +139,7 @@ export function Query({ name, allowed }) {
     <h2>Lag</h2>
     <${Sources} sources=${found.sources} />
     ${history.length > 1 && html`<${Plot} title="Seconds behind, since this page was opened" times=${history.map((each) => each[0])} values=${history.map((each) => each[1])} />`}
+    ${!recorded && html`<${Epochs} path=${path} /><${Verification} path=${path} />`}
     <h2>Plan</h2>
     <${Drawn} graph=${found.graph} />
     <${Rows} caption="Operators" rows=${found.graph.nodes} columns=${[
@@ -99,5 +151,7 @@ export function Query({ name, allowed }) {
       ["state rows", (each) => count(each.state_rows), "number"],
       ["state size", (each) => bytes(each.state_bytes), "number"],
       ["does", (each) => each.description],
-    ]} />`}<//>`;
+    ]} />
+    ${!recorded && html`<h2>State</h2><${States} path=${path} nodes=${found.graph.nodes} />
+    <h2>Upgrade</h2><${Newer} path=${path} name=${name} allowed=${allowed} upgrade=${found.upgrade} />`}`}<//>`;
 }
