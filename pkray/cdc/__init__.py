@@ -52,8 +52,7 @@ What it does not do:
   takes over. A commit may end within a transaction of the source. All first rows come in one
   commit, whose files are written before. Where the slot was dropped or made anew, the server is
   another or was taken back, or another engine has committed since and the newest commit with a
-  place has expired, following ends with an error, and the table is made anew. An event that cannot
-  be read ends it too.
+  place has expired, following ends with an error, and the table is made anew.
 - Events of several tables in one stream are not told apart: route them before.
 """
 

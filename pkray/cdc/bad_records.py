@@ -63,6 +63,7 @@ class BadRecords:
         self._identifier = identifier
         self._writer: TableWriter | None = None
         self._held: list[BadRecord] = []
+        self._is_written = False
         self.count = 0
 
     def __enter__(self) -> Self:
@@ -71,6 +72,10 @@ class BadRecords:
     def __exit__(
         self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Drop what was not committed."""
         if self._writer is not None:
             self._writer.close()
 
@@ -97,9 +102,11 @@ class BadRecords:
         ]
         self._writer.upsert(pa.Table.from_pylist(rows, ERRORS))
         self._held = []
+        self._is_written = True
 
     def commit(self) -> None:
         """Commit what was written, before what was not bad: nothing is lost in between."""
         self.write()
-        if self._writer is not None:
+        if self._writer is not None and self._is_written:
             self._writer.commit(self._identifier)
+            self._is_written = False

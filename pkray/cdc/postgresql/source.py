@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 import os
@@ -10,14 +11,15 @@ import re
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 
-from pkray.cdc.decoder import ChangeFormat, NewColumnsPolicy, Records
+from pkray.cdc.bad_records import BadRecords
+from pkray.cdc.decoder import BadRecord, ChangeFormat, NewColumnsPolicy, Records
 from pkray.cdc.places import as_properties, newest_place
 from pkray.cdc.postgresql.engine import Batch, Engine
 from pkray.cdc.postgresql.server_identity import ServerIdentity, lsn_text
@@ -59,6 +61,7 @@ def postgres(
     metadata: Mapping[str, str] | None = None,
     new_columns: NewColumnsPolicy = "refuse",
     missing: Missing = "error",
+    errors: Table | None = None,
     heartbeat: float = 60.0,
     warn_bytes: int = 1 << 30,
     properties: Mapping[str, str] | None = None,
@@ -74,6 +77,9 @@ def postgres(
         slot: the replication slot, and its publication, made when they are not there; default: by
             the table's name. It names the place in the log too: keep it.
         metadata, new_columns, missing: as `pkray.cdc.upsert` takes them.
+        errors: a table that takes bad records, as of `pkray.cdc.upsert`, and default: the first one
+            ends following. Their place is the position in the source's log; of a row of the first
+            snapshot, a digest of it.
         heartbeat: seconds after which the place is committed though the table did not change, so
             that the server need not keep its log.
         warn_bytes: of log that the server keeps for the slot, from which on a warning says so.
@@ -105,6 +111,7 @@ def postgres(
         new_columns,
         missing,
         f"pkray.cdc.postgres.{own}",
+        errors=errors,
     )
     return PostgresSource(load, server, source, own, heartbeat, warn_bytes, dict(properties or {}))
 
@@ -115,6 +122,10 @@ class PostgresSource:
 
     Each commit has the place in the source's log, so that rows and place move together: what is
     killed goes on behind what it committed last. The first rows come in one commit.
+
+    Attributes:
+        rows: changes that the last run wrote.
+        bad: records that it left out.
     """
 
     load: Upsert
@@ -125,6 +136,7 @@ class PostgresSource:
     warn_bytes: int
     properties: Mapping[str, str]
     rows: int = 0
+    bad: int = 0
     _stopped: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def __repr__(self) -> str:
@@ -149,7 +161,7 @@ class PostgresSource:
             ChangeRecordError, InputError: a change that does not fit the table.
         """
         self._stopped.clear()
-        self.rows = 0
+        self.rows = self.bad = 0
         with Session(self.server, self.slot) as session:
             identity = session.identity()
             place = self._place(session, identity)
@@ -280,6 +292,19 @@ def _lsn(place: str) -> int:
     return max(int(said.get(name) or 0) for name in ("lsn", "lsn_proc", "lsn_commit"))
 
 
+def _located(bad: BadRecord) -> BadRecord:
+    """Number a bad record by its position in the log, so that it has the same when it comes again.
+
+    Rows of a snapshot have no position of their own, and get a digest of what they are.
+    """
+    event = json.loads(bad.record)
+    said = event.get("payload", event).get("source") or {}
+    if said.get("snapshot") in ("false", None) and said.get("lsn"):
+        return replace(bad, number=int(said["lsn"]), unit="lsn")
+    digest = hashlib.blake2b(bad.record, digest_size=8).digest()
+    return replace(bad, number=int.from_bytes(digest, "big") >> 1, unit="digest")
+
+
 class _Run:
     """One run of a source, from a place on."""
 
@@ -299,7 +324,8 @@ class _Run:
         self._identity = identity
         self._reached = None if place is None else _lsn(place)
         self._mark = str(uuid4()) if once else None
-        self._decoder = self._load.decoder()
+        self._bad = BadRecords(self._load.errors, self._load.commit_user, None)
+        self._decoder = self._load.decoder(lambda bad: self._bad.add(_located(bad)))
         self._committed = self._asked = self._heard = time.monotonic()
         self._is_in_snapshot = False
 
@@ -318,6 +344,7 @@ class _Run:
                     return
         finally:
             writer.close()
+            self._bad.close()
 
     def _ask(self) -> None:
         """Have the source say where it is, if that is waited for.
@@ -344,10 +371,12 @@ class _Run:
         if rows is not None and rows.num_rows:
             writer.write(rows, ROW_KIND)
             self._source.rows += rows.num_rows
+        self._bad.write()
+        has_bad, self._source.bad = self._bad.count > self._source.bad, self._bad.count
         self._is_in_snapshot = batch.is_of_snapshot
         is_caught_up = self._mark is not None and self._has_mark(batch)
         is_due = time.monotonic() - self._committed >= self._source.heartbeat
-        is_ready = bool(rows is not None and rows.num_rows) or is_caught_up or is_due
+        is_ready = bool(rows is not None and rows.num_rows) or has_bad or is_caught_up or is_due
         if is_ready and not self._is_in_snapshot:
             self._commit(writer, batch.place)
             batch.release(is_done=True)
@@ -366,6 +395,7 @@ class _Run:
         if self._reached is not None and (confirmed is None or confirmed > self._reached):
             newest = newest_place(self._load.table, user, PLACE)  # perhaps a newer process's
             source.check_slot(confirmed, _lsn(newest[PLACE]) if newest else self._reached)
+        self._bad.commit()
         said = {PLACE: place, _SOURCE: source.described, _SYSTEM: self._identity.text}
         writer.commit(properties=as_properties(said, user))
         self._committed, self._reached = time.monotonic(), _lsn(place)

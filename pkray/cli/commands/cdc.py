@@ -11,7 +11,7 @@ from pkray.api.catalog import Catalog
 from pkray.cdc.postgresql.source import postgres as postgres_source
 from pkray.cli import output
 from pkray.cli.arguments import Json, TableName
-from pkray.cli.commands.rows import metadata_of
+from pkray.cli.commands.rows import errors_table, metadata_of
 from pkray.cli.warehouse import on_service
 
 cdc_app = typer.Typer(
@@ -50,6 +50,14 @@ def postgres(
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the source's new columns to the table.")
     ] = False,
+    errors: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TABLE",
+            help="A table that takes bad records, made if need be; '$errors': the one beside this "
+            "table. Default: stop.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Bring a PostgreSQL table's rows, then its changes, until stopped; go on where it ended."""
@@ -64,10 +72,12 @@ def postgres(
         slot=slot,
         metadata=metadata_of(metadata),
         new_columns="add" if merge_schema else "refuse",
+        errors=errors_table(catalog, table, errors),
     )
     try:
         with output.waiting(f"following {source}"):
             found.run(once=once)
     except KeyboardInterrupt:  # the usual end
         pass
-    output.record({"rows": found.rows}, as_json)
+    bad = {} if errors is None else {"bad": found.bad}
+    output.record({"rows": found.rows, **bad}, as_json)

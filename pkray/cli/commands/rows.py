@@ -132,8 +132,8 @@ def upsert(
             missing,  # type: ignore[arg-type] # checked there
             commit_user,
             commit_identifier,
-            None if errors is None else _open_errors(catalog, table, errors),
-            _avro_schemas(avro_schema),
+            errors_table(catalog, table, errors),
+            AvroSchemas.given(avro_schema_files(avro_schema)),
         )
         _upsert_changes(upsert, [event_file(path, change_format) for path in file], as_json)
         return
@@ -275,21 +275,25 @@ def metadata_of(said: list[str] | None) -> dict[str, str]:
     return {column: member for column, _, member in pairs}
 
 
-def _open_errors(catalog: Catalog, table: str, said: str) -> Table:
+def errors_table(catalog: Catalog, table: str, said: str | None) -> Table | None:
+    """Open the table of ``--errors``."""
+    if said is None:
+        return None
     return open_errors(catalog, f"{table}{said}" if said.startswith("$") else said)
 
 
-def _avro_schemas(said: list[str] | None) -> AvroSchemas:
+def avro_schema_files(said: list[str] | None) -> str | dict[int, str] | None:
+    """Read ``--avro-schema``."""
     if not said:
-        return AvroSchemas()
+        return None
     if len(said) == 1 and not _ID_OF_SCHEMA.match(said[0]):
-        return AvroSchemas.given(said[0])
+        return said[0]
     found = {}
     for each in said:
         if not (match := _ID_OF_SCHEMA.match(each)):
             raise typer.BadParameter("--avro-schema of several is ID=FILE, such as 7=a.avsc")
         found[int(match[1])] = match[2]
-    return AvroSchemas.given(found)
+    return found
 
 
 def _rows(

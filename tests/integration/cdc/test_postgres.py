@@ -19,7 +19,14 @@ import pkray.cdc
 from pkray.cdc.postgresql import source as source_module
 from pkray.cdc.postgresql.server_identity import ServerIdentity
 from pkray.cdc.postgresql.session import Session
-from pkray.errors import ChangeSourceError, CommitFencedError, InputError
+from pkray.errors import (
+    ChangeRecordError,
+    ChangeSourceError,
+    CommitConflictError,
+    CommitFencedError,
+    InputError,
+)
+from pkray.service.client.writer import TableWriter
 from tests.integration.cdc import followed
 from tests.integration.cdc.postgres_server import PASSWORD, PostgresServer
 from tests.integration.cdc.test_upserts import run
@@ -144,6 +151,35 @@ def test_a_slot_that_has_forgotten_changes_is_told(server, people):
     with pytest.raises(ChangeSourceError, match=said):
         follow(people, server).run(once=True)
     assert people.to_arrow().num_rows == 3
+
+
+@pytest.mark.slow
+def test_bad_records_go_to_the_table_of_errors_once(server, people, catalog, monkeypatch):
+    errors = pkray.cdc.open_errors(catalog, "db.people$errors")
+    server.sql("ALTER TABLE people ALTER COLUMN price TYPE numeric(12, 4)")
+    server.sql("INSERT INTO people VALUES (1, 'a', 1.0, ''), (2, 'b', 0.0001, ''), "
+               "(3, 'c', 0.0002, '')")  # fmt: skip
+    found = follow(people, server, errors=errors)
+    assert (found.run(once=True), found.bad) == (1, 2)
+    server.sql("INSERT INTO people VALUES (4, 'd', 0.0003, '')")
+    plain = TableWriter.commit
+
+    def commit(self, *arguments, properties=None, **named):
+        if properties is not None:  # that of the table, after that of the errors
+            raise CommitConflictError("as the test says")
+        return plain(self, *arguments, **named)
+
+    with monkeypatch.context() as patched, pytest.raises(CommitConflictError):
+        patched.setattr(TableWriter, "commit", commit)
+        follow(people, server, errors=errors).run(once=True)
+    server.sql("INSERT INTO people VALUES (5, 'e', 2.0, '')")
+    follow(people, server, errors=errors).run(once=True)
+    follow(people, server, errors=errors).run(once=True)
+    assert people.to_arrow().sort_by("id").column("id").to_pylist() == [1, 5]
+    assert errors.to_arrow().num_rows == 3
+    with pytest.raises(ChangeRecordError, match="price"):
+        server.sql("INSERT INTO people VALUES (6, 'f', 0.0004, '')")
+        follow(people, server).run(once=True)
 
 
 @pytest.mark.slow

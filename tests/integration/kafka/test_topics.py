@@ -33,6 +33,7 @@ from pkray.service.client.writer import TableWriter
 from tests.effort import examples
 from tests.integration.cdc.histories import debezium_streams, histories
 from tests.integration.cdc.test_histories import content, create, source
+from tests.integration.cdc.test_upserts import run
 from tests.integration.kafka import read_topic
 from tests.integration.kafka.broker import MockBroker
 from tests.unit.cdc.test_debezium_avro import PEOPLE, message
@@ -205,6 +206,36 @@ def test_bad_records_go_to_the_table_of_errors_once(broker, catalog, table):
     assert rows(table) == {1: 1, 2: 2}
     [row] = errors.to_arrow().to_pylist()
     assert (row["source"], row["record"]) == ("topic 'some' partition 0", 1)
+
+
+def test_commits_without_new_bad_records_leave_the_table_of_errors_alone(broker, catalog, table):
+    errors = pkray.cdc.open_errors(catalog, "db.t$errors")
+    broker.send_to("few", 0, "{")
+    follower = reader(table, broker, "few", errors=errors, commit_interval=0.2)
+    thread = threading.Thread(target=follower.run, daemon=True)
+    thread.start()
+    for n in range(1, 4):
+        broker.send_to("few", 0, event(n, n)[1])
+        wait_until(lambda n=n: n in rows(table))
+    follower.stop()
+    thread.join(120)
+    assert errors.snapshots().num_rows == 1
+
+
+def test_the_command_line_reads_a_topic(broker, capsys, table, tmp_path):
+    broker.send_to("typed", 0, event(1, 1)[1], "{", event(2, 2)[1])
+    settings = tmp_path / "kafka.properties"
+    settings.write_text("# of the consumer\nfetch.wait.max.ms = 100\n\n")
+    warehouse = table.location.url.removesuffix("/db.db/t").removeprefix("file://")
+    words = ("kafka", "read", "db.t", "typed", "--servers", broker.servers, "--format",
+             "debezium-json", "--once", "--json", "-w", warehouse,
+             "--errors", "$errors")  # fmt: skip
+    assert json.loads(run(capsys, *words, "--config", settings)) == {"rows": 2, "bad": 1}
+    assert json.loads(run(capsys, *words)) == {"rows": 0, "bad": 0}
+    settings.write_text("nothing\n")
+    assert "setting 1 is no NAME=VALUE: 'nothing'" in run(
+        capsys, *words, "--config", settings, code=2
+    )
 
 
 def test_columns_that_are_added_in_a_topic_are_added_to_the_table(broker, catalog, table):
