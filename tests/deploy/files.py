@@ -28,7 +28,13 @@ FULL: dict[str, Any] = {
     "imagePullSecrets": [{"name": "registry"}],
     "redis": {"enabled": True},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "data"}}}]},
-    "console": {"enabled": True, "hosts": ["console.example.org"], "allowChanges": True},
+    "console": {
+        "enabled": True,
+        "hosts": ["console.example.org"],
+        "allowChanges": True,
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+    },
     "head": {"env": [{"name": "A", "value": "1"}], "nodeSelector": {"disk": "fast"}},
     "workers": {
         "env": [{"name": "PKRAY_METADATA_CACHE", "value": "128 mb"}],

@@ -23,8 +23,10 @@ KINDS = {
     "Deployment",
     "NetworkPolicy",
     "PodDisruptionBudget",
+    "PrometheusRule",
     "RayCluster",
     "Service",
+    "ServiceMonitor",
     "StatefulSet",
 }
 EXTERNAL = {"redis": {"enabled": True, "address": "redis.data:6379"}}
@@ -44,7 +46,7 @@ def test_helm_finds_nothing_to_remark(values):
 @pytest.mark.parametrize("values", [{}, FULL], ids=["default", "full"])
 def test_kubernetes_takes_each_object(values, release):
     for each in rendered(values):
-        if each["kind"] != "RayCluster":
+        if each["kind"] not in ("RayCluster", "PrometheusRule", "ServiceMonitor"):
             kubernetes_validate.validate(each, release, strict=True)
 
 
@@ -82,7 +84,13 @@ def test_everything_is_rendered_with_all_values():
 
 def test_without_redis_there_is_none():
     kinds = {each["kind"] for each in rendered()}
-    assert kinds == KINDS - {"Deployment", "Service", "StatefulSet"}
+    assert kinds == KINDS - {
+        "Deployment",
+        "PrometheusRule",
+        "Service",
+        "ServiceMonitor",
+        "StatefulSet",
+    }
     assert "gcsFaultToleranceOptions" not in one(rendered(), "RayCluster")["spec"]
 
 
@@ -145,6 +153,27 @@ def test_the_console_takes_its_token_from_a_secret():
     (mount,) = (each for each in pod["containers"][0]["volumeMounts"] if each["name"] == "token")
     path = f"{mount['mountPath']}/{volume['secret']['items'][0]['path']}"
     assert f"--token-file {path}" in pod["containers"][0]["args"][0]
+
+
+def test_prometheus_is_led_to_the_console_with_its_token():
+    objects = rendered(FULL)
+    monitor = one(objects, "ServiceMonitor")
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    (service,) = (
+        each
+        for each in objects
+        if each["kind"] == "Service" and wanted <= each["metadata"]["labels"].items()
+    )
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {each["name"] for each in service["spec"]["ports"]}
+    assert endpoint["authorization"]["credentials"] == {"name": "pkray-console", "key": "token"}
+    assert {"targetLabel": "job", "replacement": "pkray"} in endpoint["relabelings"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+def test_the_charts_alerts_are_those_of_prometheus():
+    rules = yaml.safe_load((CHART.parent / "prometheus/rules.yaml").read_text())
+    assert one(rendered(FULL), "PrometheusRule")["spec"] == rules
 
 
 def test_the_console_is_called_by_the_name_of_its_service():
