@@ -150,6 +150,14 @@ class Answers:
             return failed(400, f"the body is no statement: {error}")
         return await self._json(lambda _: self._sql.run(given.text, given.dialect))
 
+    async def explain(self, request: Request) -> Response:
+        """Give the plan of a SELECT as a graph."""
+        try:
+            given = msgspec.json.decode(await request.body(), type=_Statement)
+        except msgspec.MsgspecError as error:
+            return failed(400, f"the body is no statement: {error}")
+        return await self._json(lambda _: self._sql.explain(given.text, given.dialect))
+
     async def change(self, request: Request) -> Response:
         """Do what changes something."""
         kind, name = request.path_params["kind"], request.path_params["name"]
@@ -237,6 +245,7 @@ def application(
             Route("/api/queries/{name}/state/{node:int}", answers.state),
             Route("/api/queries/{name}/verify", answers.verify, methods=["POST"]),
             Route("/api/queries/{name}/diff", answers.diff, methods=["POST"]),
+            Route("/api/explain", answers.explain, methods=["POST"]),
             Route("/api/sql", answers.sql, methods=["POST"]),
             Route("/api/access", lambda _: as_json({"changes": changed})),
         ]

@@ -14,6 +14,7 @@ from pkray.errors import QueryCancelledError, UnsupportedError
 from pkray.inspection.cells import columns_of, rows_of
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.cancellation import Cancellation
+from pkray.relational.explanation import ExplainedNode
 from pkray.relational.sql.statements.kinds import Describe, Explain, Query, Show
 from pkray.relational.sql.statements.reading import parse_statement
 
@@ -79,6 +80,16 @@ class ReadingSql:
             "seconds": round(time.monotonic() - begun, 3),
         }
 
+    def explain(self, text: str, dialect: str = "spark") -> dict[str, Any]:
+        """Give the plan of a SELECT as a graph, as it would run continuously.
+
+        Raises:
+            UnsupportedError: it is another statement.
+            QueryError: it is not understood.
+        """
+        check_selects(text, dialect)
+        return _graph(self._catalog.sql(text, dialect).explain().root)
+
     def _found(self, text: str, dialect: str, token: Cancellation) -> tuple[pa.Table, bool]:
         made = self._catalog.sql(text, dialect)
         if isinstance(made, pa.Table):
@@ -91,6 +102,32 @@ class ReadingSql:
             if rows > self._limits.rows or size > self._limits.bytes:
                 return pa.Table.from_batches(kept, made.schema), True
         return pa.Table.from_batches(kept, made.schema), False
+
+
+def _graph(root: ExplainedNode) -> dict[str, Any]:
+    """Number the nodes of a tree from its leaves on, each once, and name its edges."""
+    nodes: list[dict[str, Any]] = []
+    edges: list[list[int]] = []
+
+    def add(node: ExplainedNode) -> int:
+        below = [add(each) for each in node.inputs]
+        number = len(nodes) + 1
+        kind = node.description.partition("(")[0]
+        states = ", ".join(each.name for each in node.states)
+        nodes.append(
+            {
+                "id": number,
+                "type": kind,
+                "description": node.description,
+                "states": states,
+                "lints": [each.text for each in node.lints],
+            }
+        )
+        edges.extend([each, number] for each in below)
+        return number
+
+    add(root)
+    return {"nodes": nodes, "edges": edges}
 
 
 def check_selects(text: str, dialect: str) -> None:

@@ -178,6 +178,32 @@ def test_a_statement_is_written_and_run_by_keyboard(page):
     expect(page.get_by_role("cell", name="420")).to_be_visible()
 
 
+def test_a_table_and_its_columns_are_completed(page):
+    show(page, "sql")
+    field = page.get_by_label("Statement")
+    field.fill("")
+    field.press_sequentially("SELECT 1 FROM shop.or")
+    page.get_by_role("button", name="shop.orders").wait_for()
+    field.press("Control+Space")
+    expect(field).to_have_value("SELECT 1 FROM shop.orders")
+    field.press_sequentially(" WHERE na")
+    page.get_by_role("button", name="name", exact=True).click()
+    expect(field).to_have_value("SELECT 1 FROM shop.orders WHERE name")
+
+
+def test_an_answer_is_a_chart_and_its_plan_a_graph(page):
+    show(page, "sql")
+    page.get_by_label("Statement").fill(
+        "SELECT id, id * 2 AS twice FROM shop.orders WHERE id < 3 ORDER BY id"
+    )
+    page.get_by_role("button", name="Run").click()
+    page.get_by_text("Chart", exact=True).click()
+    expect(page.get_by_role("img", name="2: 4")).to_be_visible()
+    page.get_by_role("button", name="Show its plan").click()
+    expect(page.locator(".graph g").first).to_be_visible()
+    assert grave(page) == []
+
+
 def test_a_theme_that_is_chosen_stays(page):
     page.get_by_label("Theme").select_option("dark")
     page.wait_for_function("() => localStorage.getItem('theme') === 'dark'")

@@ -336,6 +336,21 @@ def test_a_statement_that_lists_is_answered(web, text):
     assert sql(web, text).json()["rows"]
 
 
+def test_a_plan_is_a_graph(web):
+    text = "SELECT name, COUNT(*) AS n FROM shop.orders GROUP BY name"
+    found = web.post("/api/explain", json={"text": text}).json()
+    numbers = {each["id"] for each in found["nodes"]}
+    assert {end for edge in found["edges"] for end in edge} == numbers
+    assert "Aggregate" in {each["type"] for each in found["nodes"]}
+
+
+@pytest.mark.parametrize("text", ["DELETE FROM shop.orders", "SHOW TABLES"])
+def test_what_is_no_select_has_no_plan(web, text):
+    found = web.post("/api/explain", json={"text": text})
+    assert found.status_code == 400
+    assert "one SELECT" in found.json()["error"]
+
+
 def test_a_statement_that_changes_is_refused_and_changes_nothing(web, table):
     found = sql(web, "DELETE FROM shop.orders")
     assert found.status_code == 400
