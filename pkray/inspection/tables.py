@@ -11,7 +11,7 @@ import pyarrow as pa
 from pkray.api.catalog import Catalog
 from pkray.errors import InputError, SnapshotNotFoundError
 from pkray.format.partition_text import value_text as value_text
-from pkray.inspection.cells import MOST_ROWS, cell, columns_of, first_rows, records_of, rows_of
+from pkray.inspection.cells import MOST_ROWS, columns_of, first_rows, records_of, rows_of
 from pkray.schema.table_schema import TableSchema
 
 _SNAPSHOTS = 200
@@ -55,7 +55,7 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
         "branches": records_of(found.system("branches")),
         "consumers": records_of(found.system("consumers")),
         "buckets": _buckets(found.files()),
-        "schemas": [_schema(each) for each in found.system("schemas").to_pylist()[-_SCHEMAS:]],
+        "schemas": _schemas(found.system("schemas")),
         "partitions": records_of(found.system("partitions"))[:_BUCKETS],
     }
 
@@ -152,13 +152,16 @@ def _value(schema: TableSchema, name: str, text: str) -> Any:
         ) from None
 
 
-def _schema(row: Mapping[str, Any]) -> dict[str, Any]:
-    fields = msgspec.json.decode(row["fields"])
-    return {
-        "schema_id": row["schema_id"],
-        "update_time": cell(row["update_time"]),
-        "fields": ", ".join(f"{each['name']} {_type_text(each['type'])}" for each in fields),
-    }
+def _schemas(found: pa.Table) -> list[dict[str, Any]]:
+    """List the newest schemas, with their columns as people write them."""
+    newest = found.slice(max(found.num_rows - _SCHEMAS, 0))
+    columns = map(msgspec.json.decode, newest.column("fields").to_pylist())
+    return [
+        each | {"fields": ", ".join(f"{one['name']} {_type_text(one['type'])}" for one in fields)}
+        for each, fields in zip(
+            records_of(newest.select(["schema_id", "update_time"])), columns, strict=True
+        )
+    ]
 
 
 def _type_text(kind: Any) -> str:

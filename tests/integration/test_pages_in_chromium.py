@@ -204,6 +204,16 @@ def test_an_answer_is_a_chart_and_its_plan_a_graph(page):
     assert grave(page) == []
 
 
+def test_a_long_statement_before_leaves_the_page_as_narrow_as_it_was(page):
+    page.set_viewport_size({"width": 390, "height": 800})
+    show(page, "sql")
+    text = f"SELECT {', '.join(f'id + {each} AS c{each}' for each in range(20))} FROM shop.orders"
+    page.get_by_label("Statement").fill(text)
+    page.get_by_role("button", name="Run").click()
+    page.get_by_label("Before").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
 def test_a_theme_that_is_chosen_stays(page):
     page.get_by_label("Theme").select_option("dark")
     page.wait_for_function("() => localStorage.getItem('theme') === 'dark'")
