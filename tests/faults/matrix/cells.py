@@ -77,7 +77,7 @@ CELLS = [(row, column) for row in ROWS for column in COLUMNS if (row, column) no
 
 MOST_ROUNDS = 3
 """Of work, until what is waited for comes to pass: an epoch pushes once."""
-_PATTERNS = {
+PATTERNS = {
     "push": r"(begin|end) push of",
     "flush": r"write .*/bucket-\d+/data-",
     "prepare": r"(begin|end) prepare of|write .*/bucket-\d+/(data|changelog)-",
@@ -91,7 +91,7 @@ _PATTERNS = {
     "move": r"(ask|hear) keeper/(move|dropped|claim)",
     "drain": r"(ask|hear) keeper/(move|dropped|claim)",
 }
-_STAGES = {"prepare": "commit", "compaction": "compact", "lookup": "lookup"} | {
+STAGES = {"prepare": "commit", "compaction": "compact", "lookup": "lookup"} | {
     name: name for name in ("move", "drain", "commit")
 }
 """Of the work, in which a moment of this kind is looked for; others: in any."""
@@ -204,12 +204,15 @@ class Run:
         rows = {key: (self._chance.randrange(1000), pad) for key in keys[:10]}
         deleted = [key for key in keys[10:] if key in self._rows]
         in_tasks = self._row in ("executor killed", "driver killed") or self._chance.random() < 0.3
-        put = self._push_tasks if in_tasks else self._write
-        self._driver.call(lambda catalog: put(catalog.load_table(TABLE), rows, deleted), "a commit")
+        self._commit(in_tasks, rows, deleted)
         self.stage = ""
         self._rows |= rows
         for key in deleted:
             del self._rows[key]
+
+    def _commit(self, in_tasks: bool, rows: dict[int, tuple[int, str]], deleted: list[int]) -> None:
+        put = self._push_tasks if in_tasks else self._write
+        self._driver.call(lambda catalog: put(catalog.load_table(TABLE), rows, deleted), "a commit")
 
     def _write(self, table: Any, rows: dict[int, tuple[int, str]], deleted: list[int]) -> None:
         self.stage = "push"
@@ -301,7 +304,7 @@ class Run:
 
     def _armed(self) -> Moment:
         count = self._chance.randrange(3)
-        pattern, stage = re.compile(_PATTERNS[self._column]), _STAGES.get(self._column)
+        pattern, stage = re.compile(PATTERNS[self._column]), STAGES.get(self._column)
         of_result = self._row.startswith("query") or self._column in ("epoch", "checkpoint")
         passed: list[str] = []
 
@@ -427,4 +430,4 @@ def _short(rows: dict[int, Any]) -> str:
     return text[:600]
 
 
-__all__ = ["CANNOT", "CELLS", "COLUMNS", "GLANCE", "ROWS", "Run", "Wrong"]
+__all__ = ["CANNOT", "CELLS", "COLUMNS", "GLANCE", "PATTERNS", "ROWS", "STAGES", "Run", "Wrong"]
