@@ -33,6 +33,7 @@ from pkray.options.option import Option, options_of
 from pkray.options.table_options import TableOptions
 from pkray.relational.settings import SETTINGS
 from pkray.system.tables import TABLES
+from tests.manual import all_blocks, pages
 
 PACKAGE = Path(pkray.__file__).parent
 
@@ -403,5 +404,21 @@ def _cell(text: str) -> str:
     return _plain(text).replace("\\|", "|").replace("|", "\\|")
 
 
+def not_run() -> str:
+    """The blocks of code that no test runs."""
+    found = [block for page in pages() for block in all_blocks(page) if block.reason]
+    rows = "".join(
+        f"\n| {block.page.removeprefix('../')} | {block.line} | {block.reason} |" for block in found
+    )
+    return "\n\n".join(
+        [
+            "# What no test runs",
+            "The tests follow the pages of this manual and run their blocks of Python, SQL and "
+            "commands. These are left out; tests of their parts are elsewhere.",
+            f"| page | line | why |\n|---|---|---|{rows}",
+        ]
+    )
+
+
 PAGES = (tables, queries, engines, command_line, options, settings, functions)
-PAGES += (states, system_tables, metrics, errors)
+PAGES += (states, system_tables, metrics, errors, not_run)
