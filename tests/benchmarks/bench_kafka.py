@@ -1,0 +1,102 @@
+"""Events a second of reading a topic into a table, and the memory that it takes.
+
+    python tests/benchmarks/bench_kafka.py [--rows 1000000] [--keys 100000]
+
+The broker is librdkafka's own, in another process than the reader. It keeps some megabytes of a
+partition, so that events are sent as they are read. Processor seconds are the reader's alone, with
+the table's writer and compactions; memory is its peak, after a tenth of the events and at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import Any
+
+_AHEAD = 50_000
+"""Events that were sent and not read: the broker holds four partitions of 5 MB."""
+
+
+def event(number: int, keys: int) -> tuple[str, str]:
+    row = {"id": number % keys, "name": f"name {number % 1000}", "n": number}
+    return str(row["id"]), json.dumps({"op": "u", "before": None, "after": row})
+
+
+def read(folder: str, servers: str, rows: int) -> None:
+    """Read until so many rows came; print how many there are, and what they took."""
+    import pkray
+    import pkray.kafka
+
+    with pkray.connect(folder) as catalog:
+        columns = [("id", "BIGINT"), ("name", "STRING"), ("n", "BIGINT")]
+        table = catalog.create_table("db.t", columns, ["id"], options={"bucket": "2"})
+        source = pkray.kafka.read(table, "t", servers=servers, format="debezium-json")
+        thread = threading.Thread(target=source.run, daemon=True)
+        before, start, early = _used(), time.monotonic(), 0
+        thread.start()
+        while source.rows < rows and thread.is_alive():
+            time.sleep(0.1)
+            print(source.rows, flush=True)
+            if not early and source.rows >= rows // 10:
+                early = _used().ru_maxrss
+        source.stop()
+        thread.join()
+        after = _used()
+        cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        print(
+            f"done {source.rows / cpu:,.0f} events a processor second, "
+            f"{source.rows / (time.monotonic() - start):,.0f} a second; peak {early >> 10} MB after"
+            f" a tenth, {after.ru_maxrss >> 10} MB at the end; "
+            f"{table.to_arrow().num_rows:,} keys",
+            flush=True,
+        )
+
+
+def _used() -> Any:
+    return resource.getrusage(resource.RUSAGE_SELF)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        read(*arguments.child, arguments.rows)
+        return
+    from confluent_kafka import Producer
+
+    producer = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "none", "log_level": 2})
+    (broker,) = producer.list_topics(timeout=60).brokers.values()
+    producer.list_topics("t", timeout=60)  # makes it
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--child", folder, f"{broker.host}:{broker.port}", "--rows", str(arguments.rows)]
+        reader = subprocess.Popen(
+            [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True
+        )
+        assert reader.stdout is not None
+        sent = 0
+        for line in reader.stdout:
+            if line.startswith("done"):
+                print(line.removeprefix("done "), end="")
+                break
+            upto = min(arguments.rows, int(line) + _AHEAD)
+            while sent < upto:
+                key, value = event(sent, arguments.keys)
+                producer.produce("t", key=key, value=value)
+                sent += 1
+                if sent % 1000 == 0:
+                    producer.poll(0)
+            producer.flush(60)
+        reader.wait(120)
+
+
+if __name__ == "__main__":
+    main()
