@@ -55,6 +55,15 @@ class PostgresServer:
         )  # fmt: skip
         self._wait()
 
+    def bench(self, *words: str) -> None:
+        """Run pgbench, with statements of this client's own or PostgreSQL's."""
+        subprocess.run(
+            [self._programs / "pgbench", "-h", "127.0.0.1", "-p", str(self.port), "-U", USER, "-n",
+             *words, "postgres"],
+            check=True, timeout=_SECONDS, capture_output=True,
+            env={**os.environ, "PGPASSWORD": PASSWORD},
+        )  # fmt: skip
+
     def promote(self) -> None:
         """Have it recover what it has, and go on with another timeline."""
         self._stop()

@@ -310,3 +310,34 @@ def test_killed_at_any_point_the_table_becomes_the_source(server, people):
         change(server, rng)
     follow(people, server).run(once=True)
     assert content(people) == source(server)
+
+
+BENCH = """
+\\set key random(1, 300)
+\\set other random(1, 300)
+BEGIN;
+UPDATE people SET price = price + 1, name = 'n' || :other WHERE id = :key;
+DELETE FROM people WHERE id = :other;
+INSERT INTO people VALUES (:other, 'again', 0.5, repeat(md5(:key::text), 100))
+    ON CONFLICT DO NOTHING;
+END;
+"""
+
+
+@pytest.mark.slow
+def test_killed_again_and_again_under_load_the_table_becomes_the_source(server, people, tmp_path):
+    """Two clients write while followers are killed at commits and acknowledgements."""
+    insert(server, 1, 300)
+    script = tmp_path / "bench.sql"
+    script.write_text(BENCH)
+    for number, point in enumerate(("committed", "commit", "released", "written", "committed")):
+        load = threading.Thread(
+            target=server.bench,
+            args=("-f", str(script), "-c", "2", "-t", "150", "--max-tries=20"),
+            daemon=True,
+        )
+        load.start()
+        killed(server, people, point, 2 + number)
+        load.join(120)
+        follow(people, server).run(once=True)
+        assert content(people) == source(server)
