@@ -39,6 +39,7 @@ def main(output: Path, pages: Path) -> int:
         (pages / name).mkdir()
         for page in (ROOT / folder).glob("*.md"):
             (pages / name / page.name).write_text(inside(page.read_text()))
+    (pages / "reference").mkdir(exist_ok=True)  # without pages of its own it is in no checkout
     for page in PAGES:
         (pages / "reference" / f"{page.__name__}.md").write_text(page())
     return build_main(["-q", "-W", "--keep-going", "-j", "2", str(pages), str(output)])
