@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,8 @@ def started(environment: dict[str, str], *words: str) -> subprocess.Popen[str]:
 def test_it_ends_cleanly_when_it_is_told(temporary, number):
     process = started(temporary)
     assert process.stdout is not None
-    assert process.stdout.readline().startswith("http://")
+    address = process.stdout.readline().partition("/?")[0]
+    urllib.request.urlopen(f"{address}/health", timeout=_WAIT_SECONDS).close()  # it serves
     process.send_signal(number)
     _, err = process.communicate(timeout=_WAIT_SECONDS)
     assert (process.returncode, err) == (0, "")
