@@ -81,9 +81,10 @@ class NodePool:
                 ray.get(asked, timeout=20)
 
     def drain(self, node: str) -> None:
-        """Have the workers of a node lose all that they have; wait until one begins to."""
+        """Have the workers of a node lose all that they have; wait until one begins to, which they
+        do after a while where they are never idle."""
         self._pool.keeper.drain_node(node, True)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while not (self.moment and self.moment.met) and time.monotonic() < deadline:
             time.sleep(_GLANCE)
 
