@@ -53,6 +53,10 @@ class Moments:
         self._publish("armed", json.dumps(said))
 
     @property
+    def is_awaited(self) -> bool:
+        return (self._folder / "armed").exists()
+
+    @property
     def met(self) -> str:
         """What it was; empty before."""
         with suppress(OSError):

@@ -353,7 +353,8 @@ def do(folder: str) -> None:
     ray.init(address=address, namespace="pkray", log_to_driver=False)
     with connected(folder) as catalog:
         run = NodeRun("executor killed", column, 0, folder, NodePool(catalog), catalog)
-        run.pool.moment = Standing(run._moments)
+        if run._moments.is_awaited:
+            run.pool.moment = Standing(run._moments)
         if job[0] == "task":
             answer = run.pushed(*job[1:3], attempt, job[3])
         else:
