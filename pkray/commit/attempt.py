@@ -191,8 +191,7 @@ class Attempt:
     def discard(self) -> None:
         """Delete the files of a change, unless a snapshot may name them."""
         if self._certain:
-            self._own.discard()
-            self._base_files.discard()
+            together(self._store, self._own.discard, self._base_files.discard)
 
     def _find(self, snapshot: Snapshot) -> Snapshot | None:
         """Return our snapshot if it is the one with its id: creating it succeeded unnoticed."""

@@ -10,11 +10,18 @@ from pkray.commit.backoff import Backoff
 from pkray.commit.change import Change
 from pkray.commit.checks import CommitChecks
 from pkray.commit.table_state import TableState
-from pkray.errors import CommitError, MissingFileError, PkrayError, SnapshotNotFoundError
+from pkray.errors import (
+    CommitBaseMovedError,
+    CommitError,
+    MissingFileError,
+    PkrayError,
+    SnapshotNotFoundError,
+)
 from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
+from pkray.storage.side_by_side import each
 
 
 class CommittedElsewhere(Exception):
@@ -48,6 +55,8 @@ class Publisher:
         self._names = names
         self._clock = clock
         self._backoff = backoff
+        self._given_up: list[Attempt] = []
+        """Whose files are deleted once the commit that is to be prepared again is over."""
 
     def publish(
         self,
@@ -99,21 +108,33 @@ class Publisher:
                     # Rolled back while it was read: tried again on what is there now.
                 if snapshot is not None:
                     self._table.published(change, snapshot)
+                    self._discard_given_up()
                     return snapshot
                 if deadline is not None and self._clock() > deadline:
                     break
                 self._backoff.wait(tries)
             limit = "max-retries" if tries == schema.core.commit_max_retries else "timeout"
             raise self._retries_exhausted(change, tries + 1, f"commit.{limit}")
-        except (PkrayError, CommittedElsewhere):
-            attempt.discard()
+        except CommitBaseMovedError:
+            # Whoever was faster goes on meanwhile: nothing that can wait comes before the next try.
+            self._given_up.append(attempt)
             raise
+        except (PkrayError, CommittedElsewhere):
+            self._given_up.append(attempt)
+            self._discard_given_up()
+            raise
+
+    def _discard_given_up(self) -> None:
+        given_up, self._given_up = self._given_up, []
+        each(self._store, Attempt.discard, given_up)
 
     def _check(self, change: Change, latest: Snapshot | None, schema: TableSchema) -> None:
         """Check that a change fits; an older writer is told so, and not what follows from it."""
         try:
             self._checks.check_base(change, latest, schema)
             self._checks.check_conflicts(change, latest, schema)
+        except CommitBaseMovedError:
+            raise  # it is prepared again, and the writer looked at then
         except CommitError:
             self._checks.check_newest_writer(change)
             raise

@@ -28,6 +28,8 @@ EARLIEST_HINT = f"{SNAPSHOT_DIR}/EARLIEST"
 EXPIRING = f"{SNAPSHOT_DIR}/EXPIRING"
 """What an expiry is about to delete. Other engines pass it over, as they look for
 ``snapshot-*``."""
+WAITING = f"{SNAPSHOT_DIR}/WAITING"
+"""A committer that lost a race, likewise."""
 LATEST_HINT = f"{SNAPSHOT_DIR}/LATEST"
 
 _BUCKET = re.compile(r"(?:^|/)bucket-(-?\d+)$")

@@ -25,6 +25,7 @@ from pkray.service.coordinator.commit_queue import CommitQueue
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.fencing import WriterFencing
 from pkray.service.coordinator.maintenance import TableMaintenance
+from pkray.service.coordinator.precedence import NOBODY, Precedence
 from pkray.service.coordinator.two_phase_commit import Tenure, TwoPhaseCommit, unchallenged
 from pkray.service.handles.handle import gather
 from pkray.service.protocol import (
@@ -59,6 +60,7 @@ class Coordinator:
             default they wait for one.
         maintenance: expires what is old after commits; by default nothing does.
         queue: of the machine's processes that commit to the table; by default none.
+        precedence: of committers on all machines; by default nobody waits for another.
         sleep: takes seconds.
         tenure: as of `TwoPhaseCommit`.
     """
@@ -72,6 +74,7 @@ class Coordinator:
         timer: DebouncedTimer | None = None,
         maintenance: TableMaintenance | None = None,
         queue: CommitQueue | None = None,
+        precedence: Precedence | None = None,
         sleep: Callable[[float], None] = time.sleep,
         tenure: Tenure = unchallenged,
     ) -> None:
@@ -89,6 +92,7 @@ class Coordinator:
             self.watch,
             tenure,
             lambda: committers.schemas,
+            precedence or NOBODY,
         )
         self._compact_user = f"pkray-compact-{uuid.uuid4()}"
         self._expiry_user = f"pkray-expiry-{uuid.uuid4()}"
@@ -111,6 +115,7 @@ class Coordinator:
             timer=DebouncedTimer(),
             maintenance=TableMaintenance(location.open(), committers.schema, now_millis),
             queue=CommitQueue.of_table(location.fingerprint),
+            precedence=Precedence(location.open()),
             tenure=tenure,
         )
 

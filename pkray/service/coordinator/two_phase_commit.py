@@ -14,6 +14,7 @@ from pkray.format.index_file import HASH
 from pkray.options import DYNAMIC
 from pkray.service.calls import OwnerClient
 from pkray.service.coordinator.commit_queue import CommitQueue
+from pkray.service.coordinator.precedence import NOBODY, Precedence
 from pkray.service.handles.handle import gather
 from pkray.service.protocol import (
     Acknowledgement,
@@ -51,6 +52,7 @@ class TwoPhaseCommit:
         tenure: called as a round begins; what it returns is called before the round's snapshot is
             published, and raises an error where owners or the coordinator were replaced meanwhile.
         schemas: says what schemas the committers have seen, as of `SchemaStore.listing`.
+        precedence: of committers on all machines.
     """
 
     def __init__(
@@ -61,11 +63,13 @@ class TwoPhaseCommit:
         watch: Callable[[], None],
         tenure: Tenure = unchallenged,
         schemas: Callable[[], str | None] = lambda: None,
+        precedence: Precedence = NOBODY,
     ) -> None:
         self._owners = owners
         self._schemas = schemas
         self._backoff = backoff
         self._queue = queue
+        self._precedence = precedence
         self._watch = watch
         self._tenure = tenure
         self.prepared_again = 0
@@ -90,20 +94,31 @@ class TwoPhaseCommit:
             CommitBaseMovedError: other processes kept adding rows to the same buckets.
             MissingFileError: the table is damaged, or others kept rolling it back.
         """
+        if self._precedence.give_way():
+            seen = False
+        try:
+            return self._run(request, committer, generation, seen)
+        finally:
+            self._precedence.release()
+
+    def _run(
+        self, request: CommitRequest, committer: Committer, generation: int | None, seen: bool
+    ) -> tuple[CommitOutcome, list[CommitMessage]]:
         tries = missing = 0
+        again = False
         attempt_id = uuid.uuid4().hex
         while True:
             try:
                 with self._queue.turn() as at_once:
-                    seen = seen and at_once and not tries + missing
+                    seen = at_once and (again or seen)
                     return self._try_commit(request, committer, attempt_id, generation, seen)
-            except CommitBaseMovedError:
-                tries += 1
+            except CommitBaseMovedError:  # by a snapshot that was seen just now
+                tries, again = tries + 1, True
                 if tries > _MAX_PREPARED_AGAIN:
                     self._abort_prepare(request.session)
                     raise
             except MissingFileError:
-                missing += 1
+                missing, again, seen = missing + 1, False, False
                 if missing > _MAX_MISSING:
                     self._abort_prepare(request.session)
                     raise
@@ -113,7 +128,9 @@ class TwoPhaseCommit:
                 self._abort_prepare(request.session)
                 raise
             self.prepared_again += 1
-            if tries + missing > 1:
+            if again:
+                self._precedence.claim()
+            elif tries + missing > 1:
                 self._backoff.wait(tries + missing)
 
     def _abort_prepare(self, session: SessionId) -> None:
@@ -133,24 +150,25 @@ class TwoPhaseCommit:
         check_tenure = self._tenure()
         latest = committer.base(seen=seen)
         base = latest.id if latest else 0
-        prepared = gather(
-            [
-                owner.prepare.submit(
-                    session,
-                    PrepareRequest(
-                        base,
-                        _attempts_of(request, index),
-                        request.compaction,
-                        request.full_compact,
-                        attempt_id,
-                        latest,
-                        self._schemas(),
-                    ),
-                    _tokens_of(request, index),
-                )
-                for index, owner in enumerate(self._owners)
-            ]
-        )
+        preparing = [
+            owner.prepare.submit(
+                session,
+                PrepareRequest(
+                    base,
+                    _attempts_of(request, index),
+                    request.compaction,
+                    request.full_compact,
+                    attempt_id,
+                    latest,
+                    self._schemas(),
+                ),
+                _tokens_of(request, index),
+            )
+            for index, owner in enumerate(self._owners)
+        ]
+        if request.reports:  # data files are written meanwhile
+            self._precedence.look()
+        prepared = gather(preparing)
         messages = [message for answer in prepared for message in answer]
         check_tenure()
         dynamic = any(message.total_buckets == DYNAMIC for message in messages)
