@@ -38,11 +38,13 @@ The packages, from the top down; each imports those below it and never one above
     rows   schema          rows as users bring them; columns, types, their changes
     options   arguments    what users may set; how it is checked
     metrics                what is counted and measured, and how it is shown
+    logs                   lines of JSON, with what they are about
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 from typing import TYPE_CHECKING, Any
 
 from pkray import errors
@@ -97,6 +99,7 @@ from pkray.version import __version__
 if TYPE_CHECKING:
     from pkray import cdc as cdc
     from pkray import kafka as kafka
+    from pkray import logs as logs
     from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
@@ -178,7 +181,7 @@ _MODULE_OF = {
     "connect_as_set": "pkray.api.catalog",
     "diagnose": "pkray.inspection.diagnosis",
 }
-_MODULES = ("cdc", "kafka", "ray_data", "relational", "spark")
+_MODULES = ("cdc", "kafka", "logs", "ray_data", "relational", "spark")
 
 
 def __getattr__(name: str) -> Any:
@@ -198,8 +201,13 @@ def __dir__() -> list[str]:
         {
             *__all__,
             "cdc",
+            "logs",
             "relational",
             *optional,
             *(name for name in globals() if name.startswith("__")),
         }
     )
+
+
+if "PKRAY_LOG_FORMAT" in os.environ:
+    importlib.import_module("pkray.logs").set_up(os.environ["PKRAY_LOG_FORMAT"])

@@ -27,6 +27,7 @@ FILE = "PKRAY_SETTINGS"
 """The variable that names the file of settings."""
 OTHERS = {
     FILE: "The file of settings, in TOML.",
+    "PKRAY_LOG_FORMAT": "The form of logs: text, or json for lines of JSON.",
     "PKRAY_JAVA_RUNTIME": "Set by pkray for the Java that it brings along; nobody else sets it.",
 }
 """Variables that are no settings."""

@@ -10,6 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from pkray import logs
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.compaction.compactor import CompactionResult, Compactor
 from pkray.lsm.compaction.pick import CompactionUnit
@@ -72,6 +73,7 @@ class CompactionBackoff:
             bucket[1],
             error,
             millis / 1000,
+            extra={"bucket": bucket[1]},
         )
 
     def end(self, bucket: BucketId) -> None:
@@ -129,8 +131,11 @@ class Compactions:
             compactor, files = self._open_compactor(bucket, stop)
             held = self._held[bucket] = CompactionJob(unit, levels, files, stop)
             self._counts["started"] += 1
-            held.future = self._executor.submit(self._run, compactor, held)
-        held.future.add_done_callback(lambda done: self._ended(bucket, held, done))
+            with logs.within(bucket=bucket[1]):
+                run = logs.carried(self._run)
+            held.future = self._executor.submit(run, compactor, held)
+        ended = logs.carried(lambda done: self._ended(bucket, held, done))
+        held.future.add_done_callback(ended)
         return True
 
     @contextmanager

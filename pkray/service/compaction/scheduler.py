@@ -255,6 +255,7 @@ class CompactionScheduler:
             bucket[1],
             len(levels.runs()),
             limit,
+            extra={"bucket": bucket[1]},
         )
         self._waits += 1
         self._waiting[bucket] += 1

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from pkray import logs
 from pkray.clock import now_millis
 from pkray.commit.backoff import Backoff
 from pkray.errors import CommitFencedError, PkrayError
@@ -168,7 +169,8 @@ class Coordinator:
             CommitUnknownError: whether it is committed is not known.
         """
         table = self._committers.table
-        with REGISTRY.timed(TABLE_COMMIT_SECONDS, table):
+        about = logs.within(table=table, session=request.session)
+        with about, REGISTRY.timed(TABLE_COMMIT_SECONDS, table):
             try:
                 return self._commit(request)
             except Exception:

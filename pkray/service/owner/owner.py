@@ -9,6 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
+from pkray import logs
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
@@ -171,7 +172,8 @@ class BucketOwner:
         if session is None:
             return
         self._hold(push.session)
-        with session.exclusive():
+        about = logs.within(table=self._table, session=push.session)
+        with about, session.exclusive():
             session.renew(self._clock())
             if push.source == DRIVER:
                 session.write(push, batch)
@@ -193,12 +195,14 @@ class BucketOwner:
     ) -> list[CommitMessage]:
         """Prepare what is to be committed of a session: see `OwnerCommits.prepare`."""
         self._hold(session_id)
-        return self._commits.prepare(session_id, wanted, tokens)
+        with logs.within(table=self._table, session=session_id):
+            return self._commits.prepare(session_id, wanted, tokens)
 
     def acknowledge(self, session_id: SessionId, done: Acknowledgement) -> bool:
         """Note that the session is committed: see `OwnerCommits.acknowledge`."""
         self._leases.end(session_id)
-        pending = self._commits.acknowledge(session_id, done)
+        with logs.within(table=self._table, session=session_id):
+            pending = self._commits.acknowledge(session_id, done)
         self._idle_copies.watch()
         return pending
 
@@ -255,7 +259,8 @@ class BucketOwner:
         with self._sessions.lock:
             self._schema.refresh()
         buckets = [bucket for bucket in self._committed.buckets if selection.has(bucket)]
-        return len(self._compaction.compact(buckets, selection.full))
+        with logs.within(table=self._table):
+            return len(self._compaction.compact(buckets, selection.full))
 
     def compactions(self, wait: bool = False) -> tuple[int, bool]:
         """Begin what is due by now.
@@ -268,7 +273,7 @@ class BucketOwner:
         """
         if wait:
             self._compaction.compactions.wait()
-        with self._sessions.lock:
+        with logs.within(table=self._table), self._sessions.lock:
             self._compaction.settle()
             if not wait:
                 self._compaction.consider()
@@ -312,7 +317,8 @@ class BucketOwner:
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Find rows by key: see `OwnerLookups.answer`."""
         try:
-            with REGISTRY.timed(names.LOOKUP_SECONDS, self._table):
+            about = logs.within(table=self._table)
+            with about, REGISTRY.timed(names.LOOKUP_SECONDS, self._table):
                 answer = self._lookups.answer(asked)
         finally:
             self._idle_copies.watch()

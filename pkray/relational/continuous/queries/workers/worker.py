@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Protocol
 
-from pkray import errors
+from pkray import errors, logs
 from pkray.clock import now_millis
 from pkray.metrics.names import QUERY_EPOCH_SECONDS
 from pkray.metrics.registry import REGISTRY
@@ -170,7 +170,7 @@ class QueryWorker:
 
     def _work(self) -> None:
         try:
-            with self._turns.joined():
+            with logs.within(query=self.name), self._turns.joined():
                 while (pause := self._runs_again()) is not None:
                     self._stopping.wait(pause)
         finally:
@@ -258,7 +258,8 @@ class QueryWorker:
             is_filling = self._trigger.ends and run.is_filling
             with self._turns.taken():
                 started = time.perf_counter()
-                has_moved = run.step()
+                with logs.within(epoch=run.next_epoch):
+                    has_moved = run.step()
             if has_moved:
                 REGISTRY.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
                 self._note_reached(run.next_epoch)
