@@ -93,7 +93,7 @@ def carried(call: Callable[..., T]) -> Callable[..., T]:
     if _handler is None:
         return call
     context = copy_context()
-    return lambda *given: context.run(call, *given)
+    return lambda *given, **named: context.run(call, *given, **named)
 
 
 def _plain(value: Any) -> Any:

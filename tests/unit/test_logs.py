@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+import pkray
 from pkray import logs
+from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.protocol import SessionId
 
 LOG = logging.getLogger("pkray.somewhere")
@@ -69,6 +71,25 @@ def test_fields_are_carried_to_another_thread(stream):
     with ThreadPoolExecutor(1) as threads, logs.within(table="shop.stock"):
         threads.submit(logs.carried(LOG.warning), "compacted").result()
     assert only_line(stream)["table"] == "shop.stock"
+
+
+def test_a_commit_has_its_table_and_session_and_the_query_that_makes_it(
+    stream, monkeypatch, tmp_path
+):
+    commit = Coordinator._commit
+
+    def logged(coordinator: Coordinator, request: Any) -> Any:
+        LOG.warning("commits")
+        return commit(coordinator, request)
+
+    monkeypatch.setattr(Coordinator, "_commit", logged)
+    catalog = pkray.connect(tmp_path)
+    table = catalog.create_table("shop.stock", [("item", "STRING NOT NULL")], ["item"])
+    with logs.within(query="totals"):
+        table.upsert([{"item": "nail"}], commit_user="etl")
+    line = only_line(stream)
+    named = line["table"], line["session"]["user"], line["query"]
+    assert named == ("shop.stock", "etl", "totals")
 
 
 def test_an_exception_has_its_stack(stream):
