@@ -10,9 +10,15 @@ import msgspec
 import pyarrow as pa
 
 from pkray.api.catalog import Catalog
-from pkray.errors import ServiceUnavailableError, SnapshotNotFoundError, TableNotFoundError
+from pkray.errors import (
+    QueryCancelledError,
+    ServiceUnavailableError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+)
 from pkray.format.snapshot import COMPACT
 from pkray.inspection.cells import cell, columns_of, first_rows, rows_of
+from pkray.relational.cancellation import Cancellation, under
 from pkray.relational.continuous.outlets.result_history import EPOCH, SOURCES
 
 _EPOCHS = 100
@@ -105,22 +111,39 @@ def diff(catalog: Catalog, name: str, text: str) -> dict[str, Any]:
     return catalog.query(name).diff(text).to_dict()
 
 
+VERIFY_SECONDS = 300.0
+"""A comparison may take so long: people wait for it."""
 _verifying = threading.Lock()
 
 
-def verify(catalog: Catalog, name: str) -> dict[str, Any]:
+def verify(catalog: Catalog, name: str, seconds: float = VERIFY_SECONDS) -> dict[str, Any]:
     """Compare the result with a bounded run; one at a time: each reads all of its sources.
+
+    Args:
+        seconds: then it is ended.
 
     Raises:
         QueryNotFoundError: there is no such query.
         ServiceUnavailableError: another comparison is under way.
+        QueryCancelledError: it takes too long.
     """
     found = catalog.query(name)
     if not _verifying.acquire(blocking=False):
         raise ServiceUnavailableError("another query is being verified: try again after it")
+    token = Cancellation()
+    timer = threading.Timer(seconds, token.cancel)
+    timer.daemon = True
+    timer.start()
     try:
-        report = found.verify()
+        with under(token):
+            report = found.verify()
+    except QueryCancelledError:
+        raise QueryCancelledError(
+            f"to verify {name} takes more than {seconds:g} s, and is ended: run it with "
+            f"`pkray query verify {name}`"
+        ) from None
     finally:
+        timer.cancel()
         _verifying.release()
     return {
         "equal": report.equal,
