@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import datetime
-import time
 from typing import Annotated, Any
 
 import pyarrow as pa
 import typer
-from rich.live import Live
-from rich.table import Table
 
 from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import Json, SnapshotId
 from pkray.cli.warehouse import on_service, on_warehouse
 from pkray.errors import OptionError
+from pkray.relational.continuous.queries.live_view import follow
 from pkray.service.hosted import Hosting
 
 query_app = typer.Typer(name="query", help="Continuous queries.", no_args_is_help=True)
@@ -37,9 +34,6 @@ Result = Annotated[
 Detach = Annotated[
     bool, typer.Option("--detach", help="Leave it running on the Ray cluster, and return.")
 ]
-
-_LOOK_SECONDS = 1.0
-_EPOCH = datetime.datetime(1970, 1, 1)
 
 
 @query_app.command("list")
@@ -66,7 +60,7 @@ def status(catalog: Catalog, name: Name, follow: Follow = False, as_json: Json =
     """Say what a query does: state, epoch, sources, and what each operator did."""
     query = catalog.query(name)
     if follow and not as_json:
-        watch(query, stops=False)
+        query.show()
     else:
         output.record(query.status(), as_json)
 
@@ -179,69 +173,8 @@ def drop(catalog: Catalog, name: Name, as_json: Json = False) -> None:
     output.record({"dropped": name}, as_json)
 
 
-def watch(query: Any, *, stops: bool = True) -> None:
-    """Show what a query does until it ends, or until Ctrl+C.
-
-    Args:
-        stops: whether Ctrl+C stops the query.
-    """
-    with Live(_drawn(query.name, query.status()), refresh_per_second=4) as live:
-        try:
-            while True:
-                now = query.status()
-                live.update(_drawn(query.name, now))
-                if now["state"] not in ("running", "starting"):
-                    return
-                time.sleep(_LOOK_SECONDS)
-        except KeyboardInterrupt:
-            if not stops:
-                return
-            live.update(_drawn(query.name, {**query.status(), "state": "stopping"}))
-            query.stop()
-
-
-def _drawn(name: str, status: dict[str, Any]) -> Table:
-    marks = status.get("watermarks", {})
-    places = "\n".join(
-        _place(source, at, status, marks.get(source)) for source, at in status["sources"].items()
-    )
-    several = f", {status['workers']} workers" if status.get("workers", 1) > 1 else ""
-    late = f", {status['late']:,} rows came late" if status.get("late") else ""
-    title = f"{name}: {status['state']}, epoch {status['epoch']}{several}{late}"
-    drawn = Table(title=title, caption=places)
-    headings = ("node", "type", "rows in", "rows out", "seconds", "state", "in memory", "in files")
-    for heading in headings:
-        is_type = heading == "type"
-        drawn.add_column(heading, justify="left" if is_type else "right", min_width=9 * is_type)
-    for node in status["nodes"]:
-        names = ("state_rows", "state_bytes", "state_file_bytes")
-        rows, held, stored = (node.get(each, {}).values() for each in names)
-        drawn.add_row(
-            str(node["id"]),
-            node["type"],
-            f"{node['rows_in']:,}",
-            f"{node['rows_out']:,}",
-            f"{node['seconds']:.2f}",
-            f"{sum(rows):,} rows" if rows else "",
-            f"{sum(held) / 1e6:,.1f} MB" if held else "",
-            f"{sum(stored) / 1e6:,.1f} MB" if stored else "",
-        )
-    if status["failure"]:
-        drawn.caption = status["failure"]
-    return drawn
-
-
-def _place(source: str, at: int, status: dict[str, Any], watermark: int | None) -> str:
-    """Say how far a source is read, its event time, how far behind that is, and what is to be
-    compacted before it is read on."""
-    place = f"{source} at {at}"
-    if watermark is not None:
-        reached = _EPOCH + datetime.timedelta(milliseconds=watermark)
-        place += f", event time {reached.isoformat(' ', 'milliseconds')}"
-    lag = status.get("lag", {}).get(source)
-    if lag and lag["snapshots"]:
-        place += f", {lag['snapshots']} snapshots and {lag['seconds']:.1f} s behind"
-    untold = status.get("untold", {}).get(source)
-    if untold:
-        place += f", up to {untold['snapshot']} when it is compacted{' fully' * untold['full']}"
-    return place
+def watch(query: Any) -> None:
+    """Show what a query does until it ends; Ctrl+C stops it."""
+    if not follow(query.name, query.status):
+        typer.echo(f"{query.name} stops after the epoch that runs", err=True)
+        query.stop()

@@ -19,6 +19,7 @@ from pkray.relational.continuous.queries.definitions.query_store import QuerySto
 from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
 from pkray.relational.continuous.queries.in_process import take_along
 from pkray.relational.continuous.queries.incarnations import savepoints
+from pkray.relational.continuous.queries.live_view import follow, html_of
 from pkray.relational.continuous.queries.opening import (
     open_run,
     outlets_of,
@@ -43,7 +44,6 @@ from pkray.relational.continuous.upgrades.upgrading import carry_out
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.plan_diff import PlanDiff
 from pkray.relational.settings import checked_setting
-from pkray.shown import html_values
 
 
 @checked_class
@@ -68,7 +68,19 @@ class Query:
         return f"Query({self.name!r}, {state})"
 
     def _repr_html_(self) -> str:
-        return html_values(f"query {self.name}", self.status())
+        return html_of(f"query {self.name}", self.status())
+
+    def show(self, seconds: Seconds | None = None) -> None:
+        """Show what it does, in a terminal or a notebook, until it ends or until Ctrl+C, which
+        leaves it running.
+
+        Args:
+            seconds: for so long at most; default as long as it runs.
+
+        Raises:
+            QueryNotFoundError, QueryFencedError: as of `status`.
+        """
+        follow(self.name, self.status, seconds)
 
     @property
     def tables(self) -> tuple[str, ...]:
