@@ -11,11 +11,14 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from pkray.api.catalog import Catalog
+from pkray.arguments.checks import Give
+from pkray.arguments.facade import checked
+from pkray.arguments.whole_number import whole_number
 from pkray.clock import now_millis
 from pkray.errors import CorruptFileError, OptionError, PkrayError, StorageError, UnsupportedError
 from pkray.inspection import overview, queries, tables
@@ -46,7 +49,11 @@ class _About(msgspec.Struct):
     logs: dict[str, str]
 
 
-def diagnose(catalog: Catalog, path: str | os.PathLike[str], *, lines: int = _LINES) -> Path:
+_File: TypeAlias = Annotated[str | os.PathLike[str], Give("the path of a file to be written")]
+
+
+@checked
+def diagnose(catalog: Catalog, path: _File, *, lines: int = _LINES) -> Path:
     """Write metrics, plans, layouts, versions, states and the ends of logs to one file.
 
     It has no rows and no secrets: values of partitions are numbered, and of texts that are quoted
@@ -61,9 +68,10 @@ def diagnose(catalog: Catalog, path: str | os.PathLike[str], *, lines: int = _LI
         where it is.
 
     Raises:
-        OptionError: something is at the path.
+        OptionError: something is at the path, or `lines` is below 0.
         StorageError: it cannot be written.
     """
+    whole_number("lines", lines, 0)
     target = Path(path)
     if target.exists():
         raise OptionError(f"{target} is there already: give another name", value=str(target))
