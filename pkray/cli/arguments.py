@@ -80,6 +80,31 @@ Timestamp = Annotated[
         help="The newest snapshot at or before: '2026-01-31 12:00' or epoch milliseconds.",
     ),
 ]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metadata",
+        metavar="COLUMN=MEMBER",
+        help="Changes: a column that is a member of the envelope, such as lsn=source.lsn.",
+    ),
+]
+AvroSchema = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--avro-schema",
+        metavar="[ID=]FILE",
+        help="Messages in Avro: the schema of an id, or of all of them; repeat it.",
+    ),
+]
+ErrorsTable = Annotated[
+    str | None,
+    typer.Option(
+        "--errors",
+        metavar="TABLE",
+        help="Changes: a table that takes bad records, made if need be; '$errors': the one "
+        "beside this table. Default: stop.",
+    ),
+]
 
 
 def moment(snapshot: int | None, tag: str | None, timestamp: str | None) -> Moment:

@@ -11,7 +11,7 @@ import pyarrow as pa
 _SAFE = (1 << 53) - 1
 """Larger whole numbers are no numbers of a browser."""
 MOST_ROWS = 500
-"""Of an answer: nobody reads more in a browser."""
+"""Bounds an answer: nobody reads more in a browser."""
 _MOST_TEXT = 2000
 """Characters of a cell: nobody reads more in a table."""
 

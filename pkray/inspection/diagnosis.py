@@ -30,9 +30,9 @@ _FORMAT = 1
 _MOST_THINGS = 1000
 """Tables, and queries, that are described one by one; the first page has all of them."""
 _LINES = 500
-"""Of the log of each process."""
+"""Bounds what is taken of each process's log."""
 _MOST_BYTES = 64 << 20
-"""Of a part of the file when it is read: it may come from anybody."""
+"""Bounds what is read of a part of a file: it may come from anybody."""
 _PACKAGES = ("fastavro", "msgspec", "numpy", "obstore", "pyarrow", "pyspark", "ray", "sqlglot")
 _ABOUT, _HOME, _CLUSTER, _METRICS = "about.json", "home.json", "cluster.json", "metrics.txt"
 

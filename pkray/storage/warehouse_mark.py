@@ -7,7 +7,7 @@ from pkray.storage.object_store import ObjectStore
 
 MARK = ".pkray"
 DATABASE_SUFFIX = ".db"
-"""Of the folders of a warehouse in which tables are."""
+"""Ends the names of a warehouse's folders in which tables are."""
 
 
 def warehouse_of(url: str) -> str | None:

@@ -10,7 +10,7 @@ import typer
 from pkray.api.catalog import Catalog
 from pkray.cdc.postgresql.source import postgres as postgres_source
 from pkray.cli import output
-from pkray.cli.arguments import Json, TableName
+from pkray.cli.arguments import ErrorsTable, Json, Metadata, TableName
 from pkray.cli.commands.rows import errors_table, metadata_of
 from pkray.cli.warehouse import on_service
 
@@ -41,23 +41,11 @@ def postgres(
     once: Annotated[
         bool, typer.Option("--once", help="End when the table is as the source is now.")
     ] = False,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=MEMBER", help="A member of the envelope as a column: lsn=source.lsn."
-        ),
-    ] = None,
+    metadata: Metadata = None,
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the source's new columns to the table.")
     ] = False,
-    errors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="A table that takes bad records, made if need be; '$errors': the one beside this "
-            "table. Default: stop.",
-        ),
-    ] = None,
+    errors: ErrorsTable = None,
     as_json: Json = False,
 ) -> None:
     """Bring a PostgreSQL table's rows, then its changes, until stopped; go on where it ended."""

@@ -9,7 +9,7 @@ import typer
 
 from pkray.api.catalog import Catalog
 from pkray.cli import output
-from pkray.cli.arguments import Json, TableName
+from pkray.cli.arguments import AvroSchema, ErrorsTable, Json, Metadata, TableName
 from pkray.cli.commands.rows import avro_schema_files, errors_table, metadata_of
 from pkray.cli.warehouse import on_service
 from pkray.kafka.topic_source import read as topic_source
@@ -45,30 +45,12 @@ def read(
     once: Annotated[
         bool, typer.Option("--once", help="End when all is read that is there now.")
     ] = False,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=MEMBER", help="A member of the envelope as a column: lsn=source.lsn."
-        ),
-    ] = None,
-    avro_schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[ID=]FILE",
-            help="Messages in Avro: the schema of an id, or of all of them; repeat it.",
-        ),
-    ] = None,
+    metadata: Metadata = None,
+    avro_schema: AvroSchema = None,
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the topic's new columns to the table.")
     ] = False,
-    errors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="A table that takes bad records, made if need be; '$errors': the one beside this "
-            "table. Default: stop.",
-        ),
-    ] = None,
+    errors: ErrorsTable = None,
     as_json: Json = False,
 ) -> None:
     """Bring a topic's events until stopped; go on where it ended."""

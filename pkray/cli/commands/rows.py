@@ -20,7 +20,17 @@ from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.sources import EventFile
 from pkray.cdc.upserts import Upsert, event_file
 from pkray.cli import arguments, output
-from pkray.cli.arguments import Columns, Json, SnapshotId, TableName, TagName, Timestamp
+from pkray.cli.arguments import (
+    AvroSchema,
+    Columns,
+    ErrorsTable,
+    Json,
+    Metadata,
+    SnapshotId,
+    TableName,
+    TagName,
+    Timestamp,
+)
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
@@ -66,13 +76,7 @@ def upsert(
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the files' new columns to the table.")
     ] = False,
-    metadata: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="COLUMN=MEMBER",
-            help="Changes: a column that is a member of the envelope, such as lsn=source.lsn.",
-        ),
-    ] = None,
+    metadata: Metadata = None,
     decimals: Annotated[
         str | None,
         typer.Option(
@@ -97,21 +101,8 @@ def upsert(
             help="Changes: how the connector writes bytes.",
         ),
     ] = None,
-    avro_schema: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="[ID=]FILE",
-            help="Messages in Avro: the schema of an id, or of all of them; repeat it.",
-        ),
-    ] = None,
-    errors: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Changes: a table that takes bad records, made if need be; '$errors': the one "
-            "beside this table. Default: stop.",
-        ),
-    ] = None,
+    avro_schema: AvroSchema = None,
+    errors: ErrorsTable = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
     as_json: Json = False,
