@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 
 import pkray
-from pkray.relational.continuous.queries.resuming import resume_wanted
+from pkray.relational.continuous.queries.wanted import resume_wanted
 from pkray.relational.udf import udf
 from tests.ray.conftest import pool_processes, served
 

@@ -91,7 +91,7 @@ class Changes:
 
     def columns(self, names: Sequence[str]) -> list[pa.Array]:
         """Give some columns."""
-        return [self.column(name) for name in names]
+        return named(self.rows, names)
 
     def only(self, fields: Fields) -> Changes:
         """Give these columns alone."""
@@ -117,6 +117,20 @@ def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     if not rows.num_columns:
         return batch_of((), rows.schema, len(numbers))
     return rows.take(pa.array(numbers))
+
+
+def named(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
+    """Give some columns of rows."""
+    return [rows.column(rows.schema.get_field_index(name)) for name in names]
+
+
+def all_valid(columns: Sequence[pa.Array], count: int) -> np.ndarray:
+    """Whether each of so many rows has no NULL in any of some columns."""
+    valid = np.ones(count, bool)
+    for column in columns:
+        if column.null_count:
+            valid &= np.asarray(column.is_valid())
+    return valid
 
 
 def concatenated(fields: Fields, parts: Sequence[Changes]) -> Changes:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -20,19 +22,73 @@ from pkray.relational.continuous.operators.catalogue import operator_of
 from pkray.relational.continuous.operators.stateless import Watermarks
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
-from pkray.relational.continuous.unread import without_unread
 from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
+from pkray.relational.plan import nodes
 from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.physical import exchange_keys
 from pkray.relational.plan.state import state_ttls
 
+Names: TypeAlias = AbstractSet[str]
 OpenState = Callable[[str, StateSpec, int], State]
 """Opens a state: its name (``3``, ``3_right``), what it holds, its TTL in milliseconds."""
 Watch = Callable[[Node, ChangelogMode, Changes], object]
 WATCHES: list[Watch] = []
 """Called with the changes of each node. Tests check schemas and kinds by it; else it is empty."""
+
+
+def without_unread(order: Sequence[nodes.Node], roots: Collection[int]) -> Mapping[int, nodes.Node]:
+    """Find the nodes that are to be computed with fewer columns, as nothing above reads them.
+
+    An array that a table function repeats beside each of its n elements costs n times n. Bounded
+    plans say what comes out, `Unnest.keeps`; the files of continuous plans say it of none, so that
+    it is found when their operators are made.
+
+    Args:
+        order: all nodes, inputs before what takes them.
+        roots: ``id`` of those whose columns all are read.
+
+    Returns:
+        by the ``id`` of a node what is computed in its place; of nodes without a table function
+        below them nothing.
+    """
+    read = {id(node): set(node.fields.names) if id(node) in roots else set() for node in order}
+    for node in reversed(order):
+        for each in node.inputs:
+            read[id(each)] |= _read_of(each, node, read[id(node)])
+    found: dict[int, nodes.Node] = {}
+    for node in order:
+        fewer = node
+        if isinstance(node, nodes.Unnest) and node.keeps is None:
+            names = node.input.fields.names
+            if not read[id(node)].issuperset(names):
+                fewer = replace(node, keeps=tuple(n for n in names if n in read[id(node)]))
+        if any(id(each) in found for each in node.inputs):
+            fewer = fewer.with_inputs(*(found.get(id(each), each) for each in node.inputs))
+        if fewer is not node:
+            found[id(node)] = fewer
+    return found
+
+
+def _read_of(node: nodes.Node, taker: nodes.Node, read: Names) -> Names:
+    """Say what a node reads of its input, if so much is read of it; unless told otherwise, all."""
+    match taker:
+        case nodes.Project():
+            return {name for value in taker.expressions() for name in value.columns()}
+        case nodes.Filter():
+            return read | taker.condition.columns()
+        case nodes.Exchange():
+            return read | set(taker.keys)
+        case nodes.Hint():
+            return read
+        case nodes.Unnest():
+            return (read - set(taker.names)) | set(taker.arguments)
+        case nodes.Aggregate() if (
+            not taker.judges_lateness() and taker.input.window_bounds() is None
+        ):
+            return set(taker.columns_read())
+    return set(node.fields.names)
 
 
 @dataclass

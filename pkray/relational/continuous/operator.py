@@ -22,12 +22,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
-from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec
 from pkray.relational.functions.function import function
@@ -35,6 +35,32 @@ from pkray.relational.plan.changelog_modes import ChangelogMode
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.relational.plan.nodes import Filter, Node, Project
 from pkray.relational.plan.source import Source
+
+
+class SourceRows(Protocol):
+    """Finds rows of a source as it is before the changes of an epoch, and after them."""
+
+    @property
+    def begins(self) -> bool:
+        """Whether the source had no rows before this epoch."""
+        ...
+
+    def find(
+        self, keys: pa.RecordBatch, columns: Sequence[str], *, before: bool
+    ) -> tuple[np.ndarray, pa.RecordBatch]:
+        """Find all rows of keys.
+
+        Args:
+            keys: distinct, without NULLs, under the names of the source's columns, by which it
+                finds rows (``Source.finds_by``).
+            columns: what to read.
+            before: as the source was before the epoch; otherwise as it is after it.
+
+        Returns:
+            for each row the number of its key, int64 and ascending; and the rows.
+        """
+        ...
+
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}
 """Of each kind of node, which operators compute it, and under which condition."""

@@ -22,8 +22,8 @@ from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.continuous.parallel.plan import RunnablePlan as RunnablePlan
 from pkray.relational.continuous.parallel.share import Assignment, Share, assignments, summed
+from pkray.relational.continuous.parallel.share import RunnablePlan as RunnablePlan
 from pkray.relational.continuous.parallel.team import Team
 from pkray.relational.continuous.state.states import States
 

@@ -15,7 +15,7 @@ from pkray.relational.local.key_index import KeyIndex, alike, cut_ranges
 from pkray.relational.local.rows import condition_of
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import Join
+from pkray.relational.plan.nodes import IntervalJoin, Join, TemporalJoin
 
 BLOCK_ROWS = 1 << 18
 """Pairs that are made at once where there are no keys."""
@@ -50,7 +50,7 @@ class Sides:
     condition: Expression
 
     @staticmethod
-    def of(node: Join) -> Sides:
+    def of(node: Join | IntervalJoin | TemporalJoin) -> Sides:
         """Take a join's sides; the right one under the names of the result."""
         renamed = node.names_given
         return Sides(
@@ -58,7 +58,7 @@ class Sides:
             node.right_fields,
             node.left_keys,
             tuple(renamed[name] for name in node.right_keys),
-            node.null_safe or (False,) * len(node.left_keys),
+            (isinstance(node, Join) and node.null_safe) or (False,) * len(node.left_keys),
             node.condition,
         )
 

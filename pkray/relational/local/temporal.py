@@ -108,11 +108,7 @@ def as_of(
 @operator(IntervalJoin)
 def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Pair rows of equal keys whose times are near."""
-    plain = Join(
-        node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
-        node.condition,
-    )  # fmt: skip
-    sides = Sides.of(plain)
+    sides = Sides.of(node)
     kind = {JoinKind.RIGHT: JoinKind.INNER, JoinKind.FULL: JoinKind.LEFT}.get(node.kind, node.kind)
     for left, right in _tables(node, sides, engine):
         most = most_pairs(left, right, engine.memory.piece)

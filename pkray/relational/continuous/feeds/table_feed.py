@@ -9,10 +9,12 @@ from typing import Any
 from pkray import errors
 from pkray.changelog.change_history import ChangeHistory
 from pkray.clock import now_millis
+from pkray.errors import SchemaChangedError
 from pkray.expiration.expiry_journal import ExpiryJournal
 from pkray.format import paths
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.named_files import known_hint
+from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshot_marks import SnapshotMarks
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.feeds.beginnings import Beginning, beginning
@@ -26,14 +28,13 @@ from pkray.relational.continuous.feeds.feed import (
     with_kinds,
 )
 from pkray.relational.continuous.feeds.pace import Pace
-from pkray.relational.continuous.feeds.read_columns import ReadColumns
-from pkray.relational.continuous.feeds.table_changes import TableChanges
-from pkray.relational.continuous.feeds.table_shares import TableShare
+from pkray.relational.continuous.feeds.table_changes import TableChanges, TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from pkray.relational.continuous.log.log import WAYS_ON
 from pkray.relational.plan.nodes import Node
 from pkray.relational.sources.table import TableSource
 from pkray.scan.view import SnapshotView
+from pkray.schema.types import DataField
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 from pkray.table.maintenance.consumers import Consumers
@@ -41,6 +42,65 @@ from pkray.table.table import Table
 
 _JUST_SECONDS = 10.0
 """For which a place need not be written again: far less than any time after which it expires."""
+
+
+class ReadColumns:
+    """Checks that a table still has the columns that scans read, under their names and types.
+
+    Others may come and go.
+    """
+
+    def __init__(self, source: TableSource) -> None:
+        self._source = source
+        self._checked = source.schema.id
+        self._numbers: dict[str, int] = {}
+
+    def add(self, number: int, scan: Node) -> None:
+        """Take note of a scan.
+
+        Args:
+            number: of the scan in the plan.
+        """
+        for name in scan.fields.names:
+            self._numbers.setdefault(name, number)
+
+    def check(self, schema_id: int) -> None:
+        """Check the table's schema, if it has changed.
+
+        Args:
+            schema_id: of the newest snapshot.
+
+        Raises:
+            SchemaChangedError: a column that is read was dropped, renamed or has another type.
+        """
+        if schema_id == self._checked:
+            return
+        table = self._source.original
+        schema = SchemaStore(table.location.open(), table.name).latest()
+        there = {each.id: each for each in schema.fields}
+        for before in self._source.schema.fields:
+            number = self._numbers.get(before.name)
+            if number is not None:
+                self._check_column(number, before, there.get(before.id))
+        self._checked = schema_id
+
+    def _check_column(self, number: int, before: DataField, now: DataField | None) -> None:
+        if now is None:
+            said = "was dropped"
+        elif now.name != before.name:
+            said = f"was renamed to {now.name}"
+        elif str(now.type) != str(before.type):
+            said = f"was {before.type} and is {now.type} now"
+        else:
+            return
+        table = self._source.name
+        raise SchemaChangedError(
+            f"column {before.name!r} of {table}, which node {number} (Scan) reads, {said}: change "
+            "it back and resume the query, or upgrade the query to a plan that reads it as it is",
+            table=table,
+            column=before.name,
+            node=number,
+        )
 
 
 class TableFeed(Feed):

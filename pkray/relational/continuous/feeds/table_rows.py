@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of, typed, whole
 from pkray.columns.keys import codes
-from pkray.relational.continuous.source_rows import SourceRows
+from pkray.relational.continuous.operator import SourceRows
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.sources.table import TableSource
 

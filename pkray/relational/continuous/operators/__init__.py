@@ -6,8 +6,8 @@ computes a node. The other modules are what families are made of.
 
 - ``stateless`` remembers nothing: each row by itself.
 - ``aggregates/`` folds groups; ``sets`` counts equal rows.
-- ``normalize`` keeps one row a key, ``unique`` refuses a second one, ``row_key`` makes a key where
-  there is none; ``replacement`` gives the changes of rows of which there is one a key.
+- ``keyed`` keeps one row a key, refuses a second one, and makes a key where there is none;
+  ``replacement`` gives the changes of rows of which there is one a key.
 - ``joins/`` has all joins of changing sides, by interval, temporal and lookup joins.
 - ``ranked`` numbers rows in an order (top-n, LIMIT, deduplication), ``over`` computes window
   functions (``carried``: from the row before); ``ordering`` is what both share.

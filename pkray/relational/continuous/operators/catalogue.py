@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.operator import OPERATORS, Operator, asks_anew, asks_time_or_chance
-from pkray.relational.continuous.operators import (
-    normalize,
-    over,
-    ranked,
-    row_key,
-    sets,
-    stateless,
-    unique,
-)
+from pkray.relational.continuous.operators import keyed, over, ranked, sets, stateless
 from pkray.relational.continuous.operators.aggregates import aggregate
 from pkray.relational.continuous.operators.joins import intervals, joins, lookups, temporal
 from pkray.relational.continuous.operators.windows import (
@@ -38,18 +30,16 @@ FAMILIES = (
     first_rows,
     intervals,
     joins,
+    keyed,
     lookups,
-    normalize,
     over,
     over_in_time,
     ranked,
-    row_key,
     sessions,
     sets,
     slice_aggregate,
     stateless,
     temporal,
-    unique,
     updated_windows,
     window_aggregate,
 )

@@ -329,8 +329,6 @@ class Running(_Windowed):
         bounds = self._bounds(partitions, places)
         back = self._rows.rows_of(named.dictionary, last=self._back, bounds=bounds)
         on = self._rows.rows_of(named.dictionary, first=_ALL, bounds=bounds)
-        assert back.row_keys is not None
-        assert on.row_keys is not None
         added = changes.take(effect.added).rows
         nothing = [pa.nulls(added.num_rows, call.type.arrow) for _, call in self._calls]
         new = batch_of([*added.columns, *nothing], self._kept(), added.num_rows)

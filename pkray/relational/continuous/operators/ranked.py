@@ -211,7 +211,6 @@ class Ranked(Operator):
         row_keys: pa.Array,
     ) -> _Heads:
         """Add rows, and remove those that are displaced."""
-        assert before.row_keys is not None
         old = len(before.positions)
         heads = self._with_new(changes, partitions, before)
         new = np.flatnonzero(heads.after[old:])

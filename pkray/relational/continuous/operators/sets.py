@@ -54,13 +54,10 @@ class CountedRows(Operator):
         return self._changed(groups, _times(self.node, before), _times(self.node, after))
 
     def _remember(self, groups: Groups, before: np.ndarray, after: np.ndarray) -> None:
-        there = after.any(axis=0)
-        known = before.any(axis=0)
+        there, known = (np.asarray(each.any(axis=0)) for each in (after, before))
         unchanged = (before == after).all(axis=0) & (not self.context.expires)
-        put = pa.array(np.flatnonzero(there & ~unchanged))
         values = [*groups.columns, *map(pa.array, after)]
-        self._state.put(groups.keys.take(put), [each.take(put) for each in values])
-        self._state.remove(groups.keys.take(pa.array(np.flatnonzero(known & ~there))))
+        self._state.change(groups.keys, values, there & ~unchanged, known & ~there)
 
     def _changed(self, groups: Groups, before: np.ndarray, after: np.ndarray) -> Changes:
         """Give each row as often as it comes or goes more."""

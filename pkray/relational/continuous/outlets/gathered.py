@@ -81,6 +81,3 @@ class Gathered(Outlet):
         self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
     ) -> None:
         _ = self.state  # a checkpoint has to name it, whether this run changed it or not
-
-    def close(self) -> None:
-        pass

@@ -231,9 +231,7 @@ def write_difference(
         rows = wanted.fitted(batch)
         keys = wanted.keys(rows)
         found = state.get(keys)
-        stays = np.zeros(rows.num_rows, bool)
-        stays[found.positions] = True
-        _write(writer, rows.filter(pa.array(~stays)), "-D")
+        _write(writer, rows.filter(pa.array(~found.among(rows.num_rows))), "-D")
         old = rows.take(pa.array(found.positions))
         new = batch_of(found.rows.columns, wanted.schema, len(found.positions))
         _write(writer, new.filter(pa.array(_differs(old, new))), "+U")

@@ -127,7 +127,6 @@ class Outlet(ABC):
         """Have the epoch's end take in what other workers pushed."""
         return
 
-    @abstractmethod
     def commit(
         self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
     ) -> None:
@@ -139,32 +138,11 @@ class Outlet(ABC):
             watermarks: by which operators judge lateness from now on, by their number:
                 microseconds.
         """
+        return
 
-    @abstractmethod
     def close(self) -> None:
         """Drop what no epoch's end has made visible."""
-
-
-class QueueOutlet(Outlet):
-    """Keeps messages until they are taken."""
-
-    def __init__(self, messages: Messages) -> None:
-        self._messages = messages
-        self.schema = messages.schema
-        self.waiting: deque[pa.RecordBatch] = deque()
-
-    def give(self, changes: Changes, epoch: Epoch) -> None:
-        batch = self._messages.batch(changes, epoch.number)
-        if batch.num_rows:
-            self.waiting.append(batch)
-
-    def commit(
-        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
-    ) -> None:
-        pass
-
-    def close(self) -> None:
-        self.waiting.clear()
+        return
 
 
 class FunctionOutlet(Outlet):
@@ -182,10 +160,14 @@ class FunctionOutlet(Outlet):
         if batch.num_rows:
             self._function(batch, epoch.number)
 
-    def commit(
-        self, epoch: Epoch, positions: Mapping[str, int], watermarks: Mapping[str, int]
-    ) -> None:
-        pass
+
+class QueueOutlet(FunctionOutlet):
+    """Keeps messages until they are taken."""
+
+    def __init__(self, messages: Messages) -> None:
+        self.schema = messages.schema
+        self.waiting: deque[pa.RecordBatch] = deque()
+        super().__init__(messages, lambda batch, epoch: self.waiting.append(batch))
 
     def close(self) -> None:
-        pass
+        self.waiting.clear()

@@ -10,16 +10,15 @@ import numpy as np
 
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.changes import Changes, Order, concatenated, netted, updates
-from pkray.relational.continuous.exchange.key_groups import workers_of
-from pkray.relational.continuous.exchange.peers import Peers
+from pkray.relational.continuous.exchange.peers import Peers, workers_of
+from pkray.relational.continuous.feeds.backfill import Backfill
+from pkray.relational.continuous.feeds.beginnings import Beginning
 from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.table_rows import TableRows
 from pkray.relational.continuous.graph import Graph
 from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint, EpochRecord
-from pkray.relational.continuous.operator import Epoch
+from pkray.relational.continuous.operator import Epoch, SourceRows
 from pkray.relational.continuous.outlets.table_parts import TablePart
-from pkray.relational.continuous.parallel.plan import RunnablePlan
-from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.states import Files, States
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
@@ -29,6 +28,29 @@ from pkray.relational.sources.table import TableSource
 
 _ARRIVALS = 1 << 32
 """Rows of an epoch that arrival numbers tell apart."""
+
+
+@dataclass(frozen=True)
+class RunnablePlan:
+    """A physical plan, ready to run.
+
+    Attributes:
+        roots: one an outlet.
+        before: of each root, whether its outlet needs the rows before updates.
+        ttl: of state for which neither hint nor plan says another.
+        ttls: as the compiled plan says them, by a node's number.
+        digest: tells plans apart.
+        beginnings: of the sources of which not everything is read first; None: as it is now.
+        backfill: what another engine brings for the first epoch; None: nothing.
+    """
+
+    roots: tuple[Node, ...]
+    before: tuple[bool, ...]
+    ttl: str = "0 ms"
+    ttls: Mapping[int, Sequence[str]] | None = None
+    digest: str = ""
+    beginnings: Mapping[str, Beginning] | None = None
+    backfill: Backfill | None = None
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pkray.arguments.facade import Options
 from pkray.errors import PkrayError, QueryError, SchemaError, TableExistsError
-from pkray.relational.bound_query import session_of
+from pkray.relational.bound_query import BoundQuery, session_of
 from pkray.relational.continuous.queries.compiling import compile_plans
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
@@ -19,9 +19,6 @@ from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
 from pkray.relational.plan.state import ttl_of
 from pkray.table.table import Table
-
-if TYPE_CHECKING:
-    from pkray.relational.bound_query import BoundQuery
 
 
 def materialize(

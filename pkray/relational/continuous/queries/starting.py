@@ -19,8 +19,11 @@ from pkray.relational.continuous.queries.ending import clear_dropped, drop
 from pkray.relational.continuous.queries.hosting import is_hosted
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.begun import fence_others, free_others, placed
-from pkray.relational.continuous.queries.incarnations.life import check_columns, columns_read
-from pkray.relational.continuous.queries.incarnations.ttls import check_layouts
+from pkray.relational.continuous.queries.incarnations.life import (
+    check_columns,
+    check_layouts,
+    columns_read,
+)
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.watched import Watched

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -14,11 +16,13 @@ from pkray.clock import now_millis
 from pkray.closing import Closeable
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
-from pkray.relational.bound_query import session_of
+from pkray.relational.bound_query import BoundQuery, session_of
+from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.streams import in_query, start_feeders, streams_in
 from pkray.relational.continuous.log.log import NoLog
 from pkray.relational.continuous.operators.catalogue import check_operators
 from pkray.relational.continuous.outlets.outlets import (
+    EPOCH,
     Encoding,
     Function,
     FunctionOutlet,
@@ -30,7 +34,6 @@ from pkray.relational.continuous.queries.definitions.definition import Definitio
 from pkray.relational.continuous.queries.definitions.options import IDLE_TIMEOUT, QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import FOLDER
 from pkray.relational.continuous.queries.opening import open_run
-from pkray.relational.continuous.queries.pump import Pump
 from pkray.relational.continuous.queries.query import Query, start_function
 from pkray.relational.continuous.queries.starting import define
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
@@ -47,17 +50,95 @@ from pkray.service.ray.datasets import dataset_of
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
-from pkray.storage.spool import Spool
+from pkray.storage.spool import Feeder, FeederState, Spool
 from pkray.table.databases import remove_folders
 from pkray.version import __version__
 
-if TYPE_CHECKING:
-    from pkray.relational.bound_query import BoundQuery
-    from pkray.relational.catalog import Catalog
-
 Follow: TypeAlias = Literal["changes", "available_now"]
 POLL_SECONDS = 0.05
-"""Between two looks at sources that had nothing new."""
+"""Between two looks at sources that had nothing new, or whether epochs were read."""
+_AHEAD = 8
+"""Epochs that wait to be read: enough that neither side waits for the other, few enough that what
+lies in between stays small."""
+
+
+class Pump:
+    """Takes epochs and writes each into a batch of a spool, once: its writer is its number.
+
+    Args:
+        poll: gives the next epoch; None where there is none now.
+        has_ended: whether none comes any more.
+        runs_ahead: whether it does not wait until what it wrote is read.
+    """
+
+    def __init__(
+        self,
+        spool: Spool,
+        poll: Callable[[], pa.RecordBatch | None],
+        has_ended: Callable[[], bool],
+        *,
+        runs_ahead: bool = False,
+    ) -> None:
+        self._spool = spool
+        self._poll = poll
+        self._has_ended = has_ended
+        self._runs_ahead = runs_ahead
+        self._name = uuid.uuid4().hex
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+        newest = spool.batch(spool.count() - 1)
+        self._last = -1 if newest is None else int(newest.writer)
+        self._say("running")
+
+    def start(self) -> None:
+        """Go on in a thread until it is stopped, fails, or none comes any more."""
+        self._thread = threading.Thread(target=self._work, name="pkray-epochs", daemon=True)
+        self._thread.start()
+
+    def _work(self) -> None:
+        with contextlib.suppress(Exception):  # the reader is told
+            self.run()
+
+    def run(self) -> None:
+        """Go on until it is stopped, fails, or none comes any more; the spool says which."""
+        try:
+            for epoch in self._epochs():
+                self._write(epoch)
+        except Exception as error:
+            self._say("failed", str(error))
+            raise
+        self._say("stopped" if self._stopping.is_set() else "ended")
+
+    def stop(self) -> None:
+        """End it after the epoch that is computed."""
+        self._stopping.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _epochs(self) -> Iterator[pa.RecordBatch]:
+        while not self._stopping.is_set():
+            epoch = None if self._is_full() else self._poll()
+            if epoch is not None:
+                yield epoch
+            elif self._has_ended():
+                return
+            else:
+                self._stopping.wait(POLL_SECONDS)
+
+    def _is_full(self) -> bool:
+        return not self._runs_ahead and self._spool.count() - self._spool.first() > _AHEAD
+
+    def _write(self, epoch: pa.RecordBatch) -> None:
+        number = int(epoch.column(EPOCH)[0].as_py())
+        if number <= self._last:
+            return  # it comes again after a crash
+        place = self._spool.count()
+        file = self._spool.write_file(place, epoch.schema, [epoch])
+        self._spool.add(place, [file] if file else [], str(number))
+        self._last = number
+
+    def _say(self, state: FeederState, message: str | None = None) -> None:
+        self._spool.say(Feeder(self._name, state, message=message))
 
 
 class ResultStream(Closeable, Iterator[pa.RecordBatch]):

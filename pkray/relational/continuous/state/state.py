@@ -91,11 +91,23 @@ class Found(NamedTuple):
 
     positions: np.ndarray
     rows: pa.RecordBatch
-    row_keys: pa.Array | None = None
+    row_keys: pa.Array = None
 
     def column(self, name: str) -> pa.Array:
         """Give one column."""
         return self.rows.column(self.rows.schema.get_field_index(name))
+
+    def numbers(self, name: str, count: int) -> np.ndarray:
+        """Give a column of integers, one for each of so many keys: int64, 0 for those without a
+        row."""
+        numbers = np.zeros(count, np.int64)
+        numbers[self.positions] = self.column(name).to_numpy(zero_copy_only=False)
+        return numbers
+
+    def among(self, count: int) -> np.ndarray:
+        """Whether each of so many keys has a row."""
+        result: np.ndarray = np.bincount(self.positions, minlength=count) > 0
+        return result
 
     def take(self, numbers: np.ndarray) -> Found:
         """Take rows by number, in the order given."""
@@ -210,8 +222,7 @@ class State:
             cache.is_complete = True
             return
         positions, rows = self._stored([keys])
-        absent = np.ones(len(keys), np.bool_)
-        absent[positions] = False
+        absent = np.bincount(positions, minlength=len(keys)) == 0
         found = keys.take(pa.array(positions))
         cache.put(found, [_one(rows.column(name)) for name in self._all_names])
         cache.remove(keys.filter(pa.array(absent)))
@@ -275,6 +286,29 @@ class State:
         """Remove rows by their whole keys; those that are not there are ignored."""
         nothing = [pa.nulls(len(keys), field.type) for field in self.spec.columns]
         self._write(keys, row_keys, nothing, DELETE)
+
+    def change(
+        self,
+        keys: pa.Array,
+        values: Sequence[pa.Array],
+        there: np.ndarray,
+        gone: np.ndarray,
+        row_keys: pa.Array | None = None,
+    ) -> None:
+        """Remove the rows of some keys, then put those of others.
+
+        Args:
+            keys, values, row_keys: as of `put`, of both.
+            there, gone: whether each is put, and whether it is removed.
+        """
+        if gone.any():
+            old = pa.array(gone)
+            self.remove(keys.filter(old), None if row_keys is None else row_keys.filter(old))
+        if not there.all():
+            kept = pa.array(there)
+            keys, values = keys.filter(kept), [each.filter(kept) for each in values]
+            row_keys = None if row_keys is None else row_keys.filter(kept)
+        self.put(keys, values, row_keys)
 
     def restore(self, rows: pa.RecordBatch) -> None:
         """Put rows as `stored_rows` gives them, with the times of their writing."""

@@ -86,8 +86,12 @@ class Count(Accumulator):
 
     def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
         taken = self._take(groups)
-        added = summed(taken.groups, taken.signs, groups.count)
+        added = summed(taken.groups, self._added(taken), groups.count)
         return [pa.array(integers(before[0]) + added)]
+
+    def _added(self, taken: Taken) -> np.ndarray:
+        """Say how much each row adds: int64."""
+        return taken.signs
 
     def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
         return [Numbers(integers(kept[0]))], lambda merged: [pa.array(merged[0])]
@@ -98,30 +102,17 @@ class CountTrue(Count):
 
     columns = (("trues", BIGINT),)
 
-    def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
-        taken = self._take(groups)
-        true = np.asarray(pc.fill_null(taken.arguments[0], False))
-        added = summed(taken.groups, taken.signs * true, groups.count)
-        return [pa.array(integers(before[0]) + added)]
+    def _added(self, taken: Taken) -> np.ndarray:
+        return taken.signs * np.asarray(pc.fill_null(taken.arguments[0], False))
 
 
-class Wrapped(Accumulator):
+class Wrapped(Count):
     """Adds integers up, modulo 2^64."""
 
     columns = (("sum", BIGINT),)
 
-    def __init__(self, take: Take) -> None:
-        self._take = take
-
-    def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
-        taken = self._take(groups)
-        values = np.asarray(taken.arguments[0].cast(BIGINT))
-        return [
-            pa.array(integers(before[0]) + summed(taken.groups, values * taken.signs, groups.count))
-        ]
-
-    def mergeable(self, kept: Columns) -> tuple[list[Numbers], Restored]:
-        return [Numbers(integers(kept[0]))], lambda merged: [pa.array(merged[0])]
+    def _added(self, taken: Taken) -> np.ndarray:
+        return taken.signs * np.asarray(taken.arguments[0].cast(BIGINT))
 
 
 class Exact(Accumulator):

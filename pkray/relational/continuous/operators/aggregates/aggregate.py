@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
-from pkray.relational.continuous.operators.aggregates.fold import Fold
+from pkray.relational.continuous.operators.aggregates.calls import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.replacement import replaced
 from pkray.relational.continuous.state.encoding import identified
@@ -46,7 +45,8 @@ class GroupAggregate(Operator):
         rows, kept = counted(groups.of_row, groups.signs, rows_before)
         groups = groups.moving(rows_before > 0, rows > 0, kept)
         after = self._fold.advance(before, groups)
-        self._remember(groups, [*groups.columns, pa.array(rows), *after])
+        values = [*groups.columns, pa.array(rows), *after]
+        self._state.change(groups.keys, values, groups.there, groups.was & ~groups.there)
         return replaced(
             self.node.fields,
             self.context,
@@ -55,13 +55,3 @@ class GroupAggregate(Operator):
             (self._fold.results(before, rows_before, groups), groups.was),
             (self._fold.results(after, rows, groups), groups.there),
         )
-
-    def _remember(self, groups: Groups, values: Sequence[pa.Array]) -> None:
-        keys = groups.keys
-        if groups.there.all():
-            self._state.put(keys, values)
-            return
-        there = pa.array(np.flatnonzero(groups.there))
-        self._state.put(keys.take(there), [each.take(there) for each in values])
-        gone = pa.array(np.flatnonzero(groups.was & ~groups.there))
-        self._state.remove(keys.take(gone))

@@ -159,8 +159,7 @@ class Bag:
         columns = [column.take(pa.array(first)) for column in columns]
         keys, row_keys = groups.keys.take(pa.array(owners)), self._row_keys(columns)
         found = self._state.get(keys, row_keys)
-        known = np.zeros(values.count, bool)
-        known[found.positions] = True
+        known = found.among(values.count)
         counts = aligned(found, values.count)[: len(self.selections)]
         before = np.stack([np.asarray(pc.fill_null(each, 0)).astype(np.int64) for each in counts])
         after = np.stack(
@@ -169,11 +168,10 @@ class Bag:
                 for mask, earlier in zip(taken, before, strict=True)
             ]
         )
-        there = after.any(axis=0)
+        there = np.asarray(after.any(axis=0))
         changed = there if self._renews else there & (before != after).any(axis=0)
-        self._put(np.flatnonzero(changed), keys, [*map(pa.array, after), *columns], row_keys)
-        gone = pa.array(np.flatnonzero(known & ~there))
-        self._state.remove(keys.take(gone), row_keys.take(gone))
+        kept = [*map(pa.array, after), *columns]
+        self._state.change(keys, kept, changed, known & ~there, row_keys)
         named = dict(zip(self.names, columns, strict=True))
         return Moved(owners, row_keys, named, before[0], after[0]), before, after
 
@@ -190,21 +188,11 @@ class Bag:
             nulls_first=[key.nulls_first for key in self._keys],
         )
 
-    def _put(
-        self, rows: np.ndarray, keys: pa.Array, values: Sequence[pa.Array], row_keys: pa.Array
-    ) -> None:
-        if len(rows) < len(keys):
-            chosen = pa.array(rows)
-            keys, row_keys = keys.take(chosen), row_keys.take(chosen)
-            values = [each.take(chosen) for each in values]
-        self._state.put(keys, values, row_keys)
-
     def read(self, keys: pa.Array, selection: int, first: int | None, last: int | None) -> Held:
         """Read rows; with several selections all of them are asked for."""
         found = self._state.rows_of(keys, first=first, last=last)
         counts = np.asarray(found.rows.column(selection)).astype(np.int64)
         rows = np.repeat(np.arange(len(counts)), counts)
-        assert found.row_keys is not None
         arrays = [found.row_keys, *found.rows.columns[len(self.selections) :]]
         if len(rows) != len(counts) or (counts != 1).any():
             arrays = [each.take(pa.array(rows)) for each in arrays]
@@ -314,7 +302,6 @@ class Arrivals(View):
         if not len(asked):
             return np.zeros(0, np.int64), pa.array([], pa.binary())
         found = self._places.rows_of(keys.take(pa.array(asked)), first=int(wanted.max()))
-        assert found.row_keys is not None
         starts = np.searchsorted(found.positions, found.positions)
         number = np.arange(len(found.positions)) - starts
         near = np.flatnonzero(number < wanted[asked[found.positions]])
@@ -341,14 +328,12 @@ class Arrivals(View):
         """Remove all rows of groups, by their encoded keys."""
         for some in _in_pages(keys):
             found = self._rows.rows_of(some)
-            assert found.row_keys is not None
             owners = some.take(pa.array(found.positions))
             self._rows.remove(owners, found.row_keys)
             self._places.remove(encoded([owners, *found.rows.columns]), found.row_keys)
 
     def read(self, keys: pa.Array, *, first: int | None = None, last: int | None = None) -> Held:
         found = self._rows.rows_of(keys, first=first, last=last)
-        assert found.row_keys is not None
         named = dict(zip(self.names, found.rows.columns, strict=True))
         return Held(found.positions, found.row_keys, named)
 

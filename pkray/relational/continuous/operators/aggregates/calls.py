@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,14 @@ from pkray.relational.continuous.operators.aggregates.bags import (
 )
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.held_rows import End, Whole
+from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored
 from pkray.relational.functions.aggregates.accumulator import required_arguments
 from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.aggregates.sums import means, wrapped
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import Aggregate
 from pkray.rows.decimals import unscaled
 
 Finish = Callable[[Columns, np.ndarray, Groups], pa.Array]
@@ -90,19 +93,14 @@ class Calls:
         made = {place: self._computed(planned[place]) for place in order}
         self.computed = [made[place] for place in range(len(planned))]
 
-    @property
-    def accumulators(self) -> list[Accumulator]:
-        """List what is kept, each once."""
-        found = {id(part): part for each in self.computed for part in each.parts}
-        return list(found.values())
-
     def open(self, context: Context) -> None:
         """Open the states beside the main one."""
         for number, each in enumerate(self._beside):
             each.open(context, f"rows{number or ''}")
 
     def forget(self, keys: pa.Array) -> None:
-        """Remove groups from the states beside the main one."""
+        """Remove groups from the states beside the main one, by their keys as `Groups` encodes
+        them."""
         for each in self._beside:
             each.forget(keys)
 
@@ -435,3 +433,79 @@ def _finish_spread(call: AggregateCall) -> Finish:
         return pa.array(values, mask=counts <= sample)
 
     return finish
+
+
+class Fold(Calls):
+    """Keeps what the aggregates of a node are computed of; those that keep the same share it.
+
+    Attributes:
+        columns: what the state has of a group beside its keys and its number of rows.
+
+    Args:
+        retracts: whether rows are taken out again.
+    """
+
+    def __init__(self, node: Aggregate, *, retracts: bool) -> None:
+        super().__init__(node.input.fields, node.aggregates, retracts=retracts)
+        self._names = [name for name, _ in node.aggregates]
+        kept = {id(part): part for each in self.computed for part in each.parts}
+        self._accumulators = list(kept.values())
+        self.columns = [
+            pa.field(f"{self._owner(place)}_{name}", kind)
+            for place, each in enumerate(self._accumulators)
+            for name, kind in each.columns
+        ]
+        ends = [0, *accumulate(len(each.columns) for each in self._accumulators)]
+        self._places = {
+            id(each): slice(start, end)
+            for each, start, end in zip(self._accumulators, ends, ends[1:], strict=False)
+        }
+
+    def _owner(self, place: int) -> str:
+        """Name the first aggregate that reads an accumulator."""
+        part = self._accumulators[place]
+        calls = zip(self._names, self.computed, strict=True)
+        return next(name for name, each in calls if any(part is own for own in each.parts))
+
+    def advance(self, before: Sequence[pa.Array], groups: Groups) -> list[pa.Array]:
+        """Take the changes of groups.
+
+        Args:
+            before: `columns`, a row a group; NULL for groups that are new.
+
+        Returns:
+            the same afterwards.
+        """
+        after: list[pa.Array] = []
+        for each in self._accumulators:
+            after += each.advance(before[self._places[id(each)]], groups)
+        return after
+
+    def results(self, kept: Sequence[pa.Array], rows: np.ndarray, groups: Groups) -> list[pa.Array]:
+        """Give the aggregates of groups.
+
+        Args:
+            kept: `columns`, a row a group.
+            rows: int64, how many rows each has.
+        """
+        return [
+            call.finish(
+                [each for part in call.parts for each in kept[self._places[id(part)]]], rows, groups
+            )
+            for call in self.computed
+        ]
+
+    def mergeable(self, kept: Sequence[pa.Array]) -> tuple[list[Numbers], Restored]:
+        """Give what is kept as numbers that can be merged, and how to make columns of merged ones.
+
+        Args:
+            kept: `columns`, a row a group.
+        """
+        made = [each.mergeable(kept[self._places[id(each)]]) for each in self._accumulators]
+        ends = [0, *accumulate(len(numbers) for numbers, _ in made)]
+
+        def restored(merged: Sequence[np.ndarray]) -> list[pa.Array]:
+            pairs = zip(made, ends, ends[1:], strict=False)
+            return [each for (_, own), low, high in pairs for each in own(merged[low:high])]
+
+        return [each for numbers, _ in made for each in numbers], restored

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.columns.batches import batch_of
+from pkray.columns.keys import codes
+from pkray.relational.continuous.changes import Changes, concatenated, named, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
+from pkray.relational.continuous.operators.aggregates.groups import counted
 from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
-from pkray.relational.continuous.operators.joins.near_side import (
-    NearDelta,
-    NearRows,
-    NearSide,
-    NearSpec,
-)
+from pkray.relational.continuous.operators.ordering import concat_rows
+from pkray.relational.continuous.operators.windows.event_time import micros, on_time
+from pkray.relational.continuous.operators.windows.waiting import Waiting
+from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.state import Found, StateSpec, own_keys
 from pkray.relational.local.pairs import JOINED_ROWS, Sides, keyed_pairs
 from pkray.relational.local.temporal import near
-from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind
+from pkray.relational.plan.fields import Fields
+from pkray.relational.plan.nodes import IntervalJoin, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
 
+COPIES, MATCHES, ROW = "$copies", "$matches", "$row"
+"""How many equal rows there are, how many rows of the other side each meets, its row key."""
+FIRST_ROWS, MOST_ROWS = 16, 1 << 14
+"""Rows of a key that are read at a time: few at first, as most keys have few."""
 _LEFT, _RIGHT = 0, 1
 _PADDED = {
     JoinKind.LEFT: (_LEFT,),
@@ -32,22 +41,244 @@ _PADDED = {
 """The sides whose rows come out if they meet none."""
 
 
+@dataclass(frozen=True)
+class NearSpec:
+    """Describes a side of a join of rows that are near in time.
+
+    Attributes:
+        fields: its columns, as they are called in the joined row.
+        keys: the join key, of the input's columns.
+        time: of the input's columns.
+        index: 0 for the left side, 1 for the right one.
+        before, after: microseconds: rows of the other side are so far from its time at most.
+        counts: whether it matters how many rows of the other side each row meets.
+    """
+
+    fields: Fields
+    keys: tuple[str, ...]
+    time: str
+    index: int
+    before: int
+    after: int
+    counts: bool
+
+
+@dataclass(frozen=True)
+class NearDelta:
+    """Holds what changes add to the rows of a side and take from them.
+
+    Attributes:
+        rows: of the side's columns.
+        times: int64, microseconds.
+        keys, row_keys: BINARY, as states know the rows.
+        copies: int64, how many equal rows there are afterwards.
+        signs: int64, how many of them are new; less than 0: are gone.
+        causes: int64, the number of the change that each comes from.
+    """
+
+    rows: pa.RecordBatch
+    times: np.ndarray
+    keys: pa.Array
+    row_keys: pa.Array
+    copies: np.ndarray
+    signs: np.ndarray
+    causes: np.ndarray
+
+
+@dataclass(frozen=True)
+class NearRows:
+    """Rows of a side that were found.
+
+    Attributes:
+        rows: of the side's columns.
+        keys, row_keys: BINARY, as states know the rows.
+        copies, matches: int64; ones and zeros where they are not kept.
+    """
+
+    rows: pa.RecordBatch
+    keys: pa.Array
+    row_keys: pa.Array
+    copies: np.ndarray
+    matches: np.ndarray
+
+
+class NearSide:
+    """Keeps the rows of one side until the watermark says that no row can meet them.
+
+    A row is not late as long as the watermark is before its time, and stays at least so long.
+    """
+
+    def __init__(self, spec: NearSpec, context: Context) -> None:
+        self.spec = spec
+        self._context = context
+        self._appends = context.inputs[spec.index].is_append
+        counts = [*([] if self._appends else [COPIES]), *([MATCHES] if spec.counts else [])]
+        kept = pa.schema([*spec.fields.arrow, *(pa.field(each, pa.int64()) for each in counts)])
+        state = StateSpec(kept, by_row=True, index=spec.index, exchanged_by=own_keys)
+        self._rows = context.open_state(state)
+        of_keys = [spec.fields.arrow.field(name) for name in spec.keys]
+        ends = pa.schema([*of_keys, pa.field(ROW, pa.binary())])
+        self._ends = Waiting(context, ends, index=spec.index, name="ends", keys=spec.keys)
+
+    def delta(self, changes: Changes, epoch: Epoch) -> NearDelta:
+        """Work out what changes do to the rows; late ones are left out."""
+        times = micros(changes.column(self._input_name(self.spec.time, changes)))
+        numbers = on_time(self._context, self.spec.index, changes, times, epoch)
+        changes, times = changes.take(numbers), times[numbers]
+        rows = batch_of(changes.rows.columns, self.spec.fields.arrow, len(changes))
+        moments = pa.array(times)
+        if self._appends:
+            arrivals = pa.array(np.full(len(times), epoch.arrival))
+            row_keys = encoded([moments, arrivals, pa.array(numbers.astype(np.int32))])
+            one = np.ones(len(times), np.int64)
+            return NearDelta(rows, times, self._keys(rows), row_keys, one, one, numbers)
+        return self._counted(changes, rows, times, numbers)
+
+    def _input_name(self, name: str, changes: Changes) -> str:
+        place = self.spec.fields.names.index(name)
+        return str(changes.rows.schema.names[place])
+
+    def _keys(self, rows: pa.RecordBatch) -> pa.Array:
+        return encoded(named(rows, self.spec.keys), rows.num_rows)
+
+    def _counted(
+        self, changes: Changes, rows: pa.RecordBatch, times: np.ndarray, numbers: np.ndarray
+    ) -> NearDelta:
+        groups = codes(rows.columns, len(times))
+        last = np.empty(groups.count, np.int64)
+        last[groups.of_row] = np.arange(len(times))
+        rows_of, times_of = take(rows, last), times[last]
+        keys = self._keys(rows_of)
+        row_keys = encoded([pa.array(times_of), *rows_of.columns])
+        found = self._rows.get(keys, row_keys)
+        before = found.numbers(COPIES, groups.count)
+        after, _ = counted(groups.of_row, changes.signs, before)
+        order = np.argsort(last, kind="stable")
+        kept = order[(after != before)[order]]
+        chosen = pa.array(kept)
+        return NearDelta(
+            take(rows_of, kept),
+            times_of[kept],
+            keys.take(chosen),
+            row_keys.take(chosen),
+            after[kept],
+            (after - before)[kept],
+            numbers[last[kept]],
+        )
+
+    def write(self, delta: NearDelta, matches: np.ndarray) -> None:
+        """Keep what a delta leaves.
+
+        Args:
+            matches: int64, how many rows of the other side each of its rows meets.
+        """
+        there = delta.copies > 0
+        values = [*delta.rows.columns, *self._counts(delta.copies, matches)]
+        self._rows.change(delta.keys, values, there, ~there, delta.row_keys)
+        ends = delta.times[there] + max(self.spec.after, 0)
+        known = [*named(delta.rows, self.spec.keys), delta.row_keys]
+        known = [each.filter(pa.array(there)) for each in known]
+        self._ends.put(ends, known, known)
+
+    def _counts(self, copies: np.ndarray, matches: np.ndarray) -> list[pa.Array]:
+        kept = [] if self._appends else [pa.array(copies)]
+        return [*kept, pa.array(matches)] if self.spec.counts else kept
+
+    def rematch(self, found: NearRows, matches: np.ndarray) -> None:
+        """Write how many rows of the other side rows meet, where that changed."""
+        numbers = np.flatnonzero(matches != found.matches)
+        if self.spec.counts and len(numbers):
+            chosen = pa.array(numbers)
+            counts = self._counts(found.copies[numbers], matches[numbers])
+            rows = take(found.rows, numbers)
+            keys, row_keys = found.keys.take(chosen), found.row_keys.take(chosen)
+            self._rows.put(keys, [*rows.columns, *counts], row_keys)
+
+    def near(self, other: NearDelta, spec: NearSpec) -> NearRows:
+        """Find the rows that rows of the other side may meet, by key and time.
+
+        Args:
+            spec: of the other side.
+        """
+        named = other.keys.dictionary_encode()
+        of_row = np.asarray(named.indices).astype(np.int64)
+        low = np.full(len(named.dictionary), np.iinfo(np.int64).max)
+        high = np.full(len(named.dictionary), np.iinfo(np.int64).min)
+        np.minimum.at(low, of_row, other.times - spec.before)
+        np.maximum.at(high, of_row, other.times + spec.after)
+        parts = [*self._between(named.dictionary, low, high)]
+        rows = concat_rows(self._rows.spec.columns, [found.rows for _, found in parts])
+        positions = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in parts)])
+        row_keys = [found.row_keys for _, found in parts if found.row_keys is not None]
+        return self._found(
+            rows,
+            named.dictionary.take(pa.array(positions)),
+            pa.concat_arrays([pa.array([], pa.binary()), *row_keys]),
+        )
+
+    def _between(
+        self, keys: pa.Array, low: np.ndarray, high: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, Found]]:
+        """Read the rows of keys from one time to another, so many at a time.
+
+        Yields:
+            for each row the number of its key; and the rows.
+        """
+        size, asked = FIRST_ROWS, np.arange(len(keys))
+        bounds = encoded([pa.array(low)])
+        time = self._rows.spec.columns.get_field_index(self.spec.time)
+        while len(asked):
+            found = self._rows.rows_of(keys.take(pa.array(asked)), first=size, bounds=bounds)
+            numbers = asked[found.positions]
+            inside = micros(found.rows.column(time)) <= high[numbers]
+            sizes = np.bincount(found.positions, minlength=len(asked))
+            last = np.cumsum(sizes) - 1
+            more = np.flatnonzero(sizes == size)
+            more = more[inside[last[more]]]
+            after = found.row_keys.take(pa.array(last[more]))
+            chosen = np.flatnonzero(inside)
+            yield numbers[chosen], found.take(chosen)
+            asked, bounds = asked[more], _next_after(after)
+            size = min(8 * size, MOST_ROWS)
+
+    def _found(self, rows: pa.RecordBatch, keys: pa.Array, row_keys: pa.Array) -> NearRows:
+        count, width = rows.num_rows, len(self.spec.fields)
+        copies, matches = np.ones(count, np.int64), np.zeros(count, np.int64)
+        if not self._appends:
+            copies = np.asarray(rows.column(width))
+        if self.spec.counts:
+            matches = np.asarray(rows.column(rows.num_columns - 1))
+        plain = batch_of(rows.columns[:width], self.spec.fields.arrow, count)
+        return NearRows(plain, keys, row_keys, copies, matches)
+
+    def over(self, watermark: int | None) -> Iterator[NearRows]:
+        """Give the rows that nothing can meet any more, and forget them.
+
+        Where it does not matter what rows meet, they are forgotten alone.
+        """
+        for page in self._ends.due(watermark):
+            keys = encoded(named(page.rows, self.spec.keys), page.rows.num_rows)
+            row_keys = page.rows.column(page.rows.num_columns - 1)
+            if self.spec.counts:
+                found = self._rows.get(keys, row_keys)
+                chosen = pa.array(found.positions)
+                yield self._found(found.rows, keys.take(chosen), row_keys.take(chosen))
+            self._rows.remove(keys, row_keys)
+
+
+def _next_after(row_keys: pa.Array) -> pa.Array:
+    """Give bytes that come right after row keys."""
+    end, nothing = (pa.scalar(each, pa.binary()) for each in (b"\0", b""))
+    return pc.binary_join_element_wise(row_keys, end, nothing)
+
+
 @operates(IntervalJoin)
 class IntervalJoins(Operator):
     """Joins rows of equal keys whose times are near, and forgets those that can meet none."""
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
-        join = Join(
-            node.left,
-            node.right,
-            node.kind,
-            node.left_keys,
-            node.right_keys,
-            node.right_names,
-            node.condition,
-        )
-        self._pairs_of = Sides.of(join)
+        self._pairs_of = Sides.of(node)
         self._padded = _PADDED.get(node.kind, ())
         right_time = node.right_names[node.right.fields.names.index(node.right_time)]
         sides, counted = self._pairs_of, node.kind is JoinKind.SEMI

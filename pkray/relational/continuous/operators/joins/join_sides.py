@@ -18,10 +18,11 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import Codes, codes
-from pkray.relational.continuous.changes import Changes, take
+from pkray.relational.continuous.changes import Changes, all_valid, take
 from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.operators.aggregates.groups import counted
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.continuous.state.state import Found
+from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Node
@@ -256,12 +257,9 @@ class JoinSide(ABC):
         """
 
     def _matching(self, changes: Changes) -> np.ndarray:
-        matching = np.ones(len(changes), bool)
-        for name, null_safe in zip(self._keys, self._null_safe, strict=True):
-            column = changes.column(name)
-            if column.null_count and not null_safe:
-                matching &= np.asarray(column.is_valid())
-        return matching
+        keys = zip(self._keys, self._null_safe, strict=True)
+        names = [name for name, null_safe in keys if not null_safe]
+        return all_valid(changes.columns(names), len(changes))
 
     def _kept(self, changes: Changes) -> pa.RecordBatch:
         """Take the columns that are kept."""
@@ -272,10 +270,8 @@ class JoinSide(ABC):
         self, changes: Changes, groups: np.ndarray, first: np.ndarray, found: Found
     ) -> tuple[pa.RecordBatch, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Count equal rows; a retraction that finds none counts for nothing."""
-        before = np.zeros(len(first), np.int64)
-        width = len(self.fields)
-        before[found.positions] = found.rows.column(width).to_numpy(zero_copy_only=False)
-        after = _after(before, groups, changes.signs)
+        before = found.numbers(COUNT, len(first))
+        after, _ = counted(groups, changes.signs, before)
         signs = after - before
         last = _last(groups, changes.adds == (signs > 0)[groups], len(first))
         chosen = signs != 0
@@ -338,23 +334,69 @@ def row_key(node: Node) -> tuple[str, ...] | None:
     return best_key(node, upsert_keys(node))
 
 
-def _after(before: np.ndarray, groups: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """Count rows of groups after changes, never below zero."""
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])[: len(before)]
-    if not len(starts):
-        return before
-    running = np.cumsum(signs[order])
-    base = np.r_[0, running[starts[1:] - 1]]
-    sizes = np.diff(np.r_[starts, len(order)])
-    lowest = before + np.minimum.reduceat(running - np.repeat(base, sizes), starts)
-    total = running[starts + sizes - 1] - base
-    return before + total - np.minimum(lowest, 0)
-
-
 def _last(groups: np.ndarray, chosen: np.ndarray, count: int) -> np.ndarray:
     """Give for each group its last chosen row; -1: there is none."""
     last = np.full(count, -1)
     rows = np.flatnonzero(chosen)
     last[groups[rows]] = rows
     return last
+
+
+class KeptSide(JoinSide):
+    """A side with a state.
+
+    Args:
+        tallies: names of the counts of matches that are kept beside each row.
+        name: of the state, where the side has several.
+    """
+
+    def __init__(
+        self, spec: SideSpec, context: Context, *, tallies: Sequence[str] = (), name: str = ""
+    ) -> None:
+        super().__init__(spec, context)
+        self.tallies = tuple(tallies)
+        columns = [spec.input.fields.arrow.field(place) for place in spec.places]
+        if self._counts:
+            columns.append(pa.field(COUNT, pa.int64()))
+        columns += [pa.field(each, pa.int64()) for each in tallies]
+        opened = StateSpec(pa.schema(columns), by_row=True, index=spec.index, name=name)
+        self._state = context.open_state(opened)
+
+    def _standing(
+        self, changes: Changes, keys: pa.Array, row_keys: pa.Array, groups: Codes
+    ) -> Found:
+        first = pa.array(groups.first_rows())
+        return self._state.get(keys.take(first), row_keys.take(first))
+
+    def held(self, asked: Asked, *, before: bool = False) -> Held:
+        return self._held(asked.keys, self._state.rows_of(asked.keys))
+
+    def held_row(self, keys: pa.Array, row_keys: pa.Array) -> Held:
+        return self._held(keys, self._state.get(keys, row_keys))
+
+    def write(self, delta: Delta, tallies: np.ndarray) -> None:
+        keys = delta.keys.take(pa.array(delta.of_row))
+        counts = [pa.array(delta.after)] if self._counts else []
+        values = [*delta.rows.columns, *counts, *map(pa.array, tallies)]
+        self._state.change(keys, values, delta.after > 0, delta.after <= 0, delta.row_keys)
+
+    def retally(self, held: Held, rows: np.ndarray, tallies: np.ndarray) -> None:
+        chosen = pa.array(rows)
+        values = [column.take(chosen) for column in held.rows.columns]
+        if self._counts:
+            values.append(pa.array(held.copies[rows]))
+        values += [pa.array(each[rows]) for each in tallies]
+        keys = held.keys.take(pa.array(held.positions[rows]))
+        self._state.put(keys, values, held.row_keys.take(chosen))
+
+    def _held(self, keys: pa.Array, found: Found) -> Held:
+        width = len(self.fields)
+        columns, count = found.rows.columns, found.rows.num_rows
+        rows = batch_of(columns[:width], self.fields.arrow, count)
+        copies = np.ones(count, np.int64)
+        if self._counts:
+            copies = columns[width].to_numpy(zero_copy_only=False)
+        tallies = np.empty((len(self.tallies), count), np.int64)
+        for i in range(len(self.tallies)):
+            tallies[i] = columns[i - len(self.tallies)].to_numpy(zero_copy_only=False)
+        return Held(keys, found.positions, rows, found.row_keys, copies, tallies)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,27 +10,91 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.errors import UnsupportedError
-from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.changes import Changes, all_valid, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
 from pkray.relational.continuous.operators.joins.join_pairs import matched
-from pkray.relational.continuous.operators.joins.join_sides import Asked, SideSpec
-from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
-from pkray.relational.continuous.operators.joins.lookup_cache import LookupCache
+from pkray.relational.continuous.operators.joins.join_sides import Asked, Held, KeptSide, SideSpec
 from pkray.relational.continuous.operators.joins.sourced_sides import sourced_side
+from pkray.relational.continuous.operators.ordering import concat_rows
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
-from pkray.relational.continuous.state.row_cache import RowCache
+from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import unique_keys
 from pkray.relational.plan.lookup_options import LookupOptions, lookup_options
-from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
+from pkray.relational.plan.nodes import JoinKind, TemporalJoin
 
+_FOUND_AT = "$found_at"
 _ATTEMPTS = "$attempts"
 _MICROS, _ALWAYS = 1000, (1 << 63) - 1
 """Microseconds of a millisecond; a time after all others."""
+
+
+class LookupCache:
+    """Remembers the rows of keys, one each, until they change.
+
+    It gives what looking up would give, also when an epoch is run again with nothing remembered.
+
+    Args:
+        fields: of the rows.
+    """
+
+    def __init__(self, options: LookupOptions, fields: Fields) -> None:
+        self._options = options
+        self._schema = fields.arrow
+        self._types = [*(each.type for each in fields.arrow), pa.int64()]
+        self._rows = self._empty()
+
+    def _empty(self) -> RowCache:
+        return RowCache(self._types, is_complete=False)
+
+    def forget(self, keys: pa.Array) -> None:
+        """Forget the rows of keys: they change."""
+        try:
+            self._rows.remove(keys.filter(pa.array(self._rows.slots(keys) >= 0)))
+        except HashesCollideError:
+            self._rows = self._empty()
+
+    def held(self, asked: Asked, now: int, look_up: Callable[[Asked], Held]) -> Held:
+        """Find the rows of keys: those that are remembered, and those that `look_up` finds.
+
+        Args:
+            now: processing time in milliseconds.
+        """
+        try:
+            return self._held(asked, now, look_up)
+        except HashesCollideError:
+            self._rows = self._empty()
+            return look_up(asked)
+
+    def _held(self, asked: Asked, now: int, look_up: Callable[[Asked], Held]) -> Held:
+        positions, columns = self._rows.rows_at(self._rows.slots(asked.keys))
+        if self._options.cached_millis:
+            fresh = pa.array(np.asarray(columns[-1]) + self._options.cached_millis > now)
+            positions = positions[np.asarray(fresh)]
+            columns = [column.filter(fresh) for column in columns]
+        known = batch_of(columns[:-1], self._schema, len(positions))
+        is_missing = np.ones(len(asked.keys), bool)
+        is_missing[positions] = False
+        missing = np.flatnonzero(is_missing)
+        chosen = pa.array(missing)
+        wanted = Asked(asked.keys.take(chosen), [each.take(chosen) for each in asked.columns])
+        found = look_up(wanted)
+        times = pa.array(np.full(len(found.positions), now))
+        keys = wanted.keys.take(pa.array(found.positions))
+        self._rows.put(keys, [*found.rows.columns, times])
+        self._rows.keep_last_used(self._options.cached_rows)
+        whole = np.concatenate([positions, missing[found.positions]])
+        order = np.argsort(whole, kind="stable")
+        rows = concat_rows(self._schema, [known, found.rows]).take(pa.array(order))
+        row_keys = asked.keys.take(pa.array(whole[order]))
+        one = np.ones(len(whole), np.int64)
+        return Held(
+            asked.keys, whole[order], rows, row_keys, one, np.zeros((0, len(whole)), np.int64)
+        )
 
 
 def _is_lookup(node: TemporalJoin) -> bool:
@@ -48,16 +112,7 @@ class Lookups(Operator):
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
-        join = Join(
-            node.left,
-            node.right,
-            node.kind,
-            node.left_keys,
-            node.right_keys,
-            node.right_names,
-            node.condition,
-        )
-        self._sides = Sides.of(join)
+        self._sides = Sides.of(node)
         right = self._sides.right
         spec = SideSpec(
             node.right, right, tuple(range(len(right))), node.right_keys, self._sides.null_safe, 1
@@ -124,9 +179,7 @@ class Lookups(Operator):
     def _asked(self, left: Changes) -> tuple[Asked, np.ndarray]:
         """Give the distinct keys of left rows, and for each row the number of its key or -1."""
         columns = left.columns(self.node.left_keys)
-        valid = np.ones(len(left), bool)
-        for column in columns:
-            valid &= np.asarray(column.is_valid())
+        valid = all_valid(columns, len(left))
         kept = pa.array(np.flatnonzero(valid))
         keys = encoded([column.take(kept) for column in columns], len(kept)).dictionary_encode()
         of_row = np.full(len(left), -1)

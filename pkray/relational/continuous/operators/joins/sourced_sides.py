@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import Codes
-from pkray.relational.continuous.changes import Changes, take
-from pkray.relational.continuous.operator import Context
+from pkray.relational.continuous.changes import Changes, all_valid, take
+from pkray.relational.continuous.operator import Context, SourceRows
 from pkray.relational.continuous.operators.joins.join_sides import (
     COUNT,
     Asked,
@@ -18,7 +18,6 @@ from pkray.relational.continuous.operators.joins.join_sides import (
     SideSpec,
 )
 from pkray.relational.continuous.operators.stateless import NUMBER, numbered_step
-from pkray.relational.continuous.source_rows import SourceRows
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.nodes import Join, TemporalJoin
 from pkray.relational.plan.source_sides import SourceSide, source_sides
@@ -71,10 +70,7 @@ class SourcedSide(JoinSide):
         self._steps = [numbered_step(each) for each in side.path]
 
     def held(self, asked: Asked, *, before: bool = False) -> Held:
-        valid = np.ones(len(asked.keys), bool)
-        for column in asked.columns:
-            valid &= np.asarray(column.is_valid())
-        numbers = np.flatnonzero(valid)
+        numbers = np.flatnonzero(all_valid(asked.columns, len(asked.keys)))
         columns = [column.take(pa.array(numbers)) for column in asked.columns]
         positions, rows = self._read(columns, self._side.key, before)
         return self._held(asked, numbers[positions], rows)
@@ -155,8 +151,5 @@ class IndexedSide(SourcedSide):
 
     def write(self, delta: Delta, tallies: np.ndarray) -> None:
         keys = delta.keys.take(pa.array(delta.of_row))
-        gone = pa.array(np.flatnonzero(delta.after == 0))
-        come = pa.array(np.flatnonzero(delta.after > 0))
-        self._state.remove(keys.take(gone), delta.row_keys.take(gone))
-        values = [delta.rows.column(place).take(come) for place in self._primary]
-        self._state.put(keys.take(come), values, delta.row_keys.take(come))
+        values = [delta.rows.column(place) for place in self._primary]
+        self._state.change(keys, values, delta.after > 0, delta.after <= 0, delta.row_keys)

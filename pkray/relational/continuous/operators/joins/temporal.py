@@ -16,19 +16,18 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, begins, codes
-from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.changes import Changes, all_valid, concatenated, named, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
 from pkray.relational.continuous.operators.ordering import Arrivals, concat_rows
-from pkray.relational.continuous.operators.windows.due_pages import DuePages
 from pkray.relational.continuous.operators.windows.event_time import micros
 from pkray.relational.continuous.operators.windows.recent import Recent
-from pkray.relational.continuous.operators.windows.waiting import Due
+from pkray.relational.continuous.operators.windows.waiting import Due, DuePages
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
 from pkray.relational.local.pairs import Sides, checked_pairs
 from pkray.relational.local.temporal import as_of
-from pkray.relational.plan.nodes import Join, JoinKind, TemporalJoin
+from pkray.relational.plan.nodes import JoinKind, TemporalJoin
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_BEFORE
 
 MOST_VERSIONS = 1 << 20
@@ -47,16 +46,7 @@ class TemporalJoins(Operator):
 
     def __init__(self, node: Any, context: Context) -> None:
         super().__init__(node, context)
-        join = Join(
-            node.left,
-            node.right,
-            node.kind,
-            node.left_keys,
-            node.right_keys,
-            node.right_names,
-            node.condition,
-        )
-        self._sides = Sides.of(join)
+        self._sides = Sides.of(node)
         self._appends = context.inputs[0].is_append
         arrival = () if self._appends else (pa.field(ARRIVAL, pa.int64()),)
         columns = pa.schema([*self._sides.left.arrow, *arrival])
@@ -154,7 +144,7 @@ class TemporalJoins(Operator):
             return Changes.none(self.node.fields)
         width = len(self._sides.left)
         rows = batch_of(left.rows.columns[:width], self._sides.left.arrow, len(left.times))
-        others, right = self._versions.at(_columns(rows, self.node.left_keys), left.times, versions)
+        others, right = self._versions.at(named(rows, self.node.left_keys), left.times, versions)
         tables = pa.Table.from_batches([rows]), pa.Table.from_batches([right])
         found = np.flatnonzero(others >= 0)
         nothing = (found[:0], found[:0])
@@ -180,7 +170,7 @@ class TemporalJoins(Operator):
         """Keep what left rows met, for when they are taken back."""
         if not self._appends:
             rows = take(left.rows, numbers)
-            keys = encoded(_columns(rows, self.node.left_keys), len(numbers))
+            keys = encoded(named(rows, self.node.left_keys), len(numbers))
             arrivals = rows.column(rows.num_columns - 1)
             self._given.put(keys, given, encoded([arrivals]))
 
@@ -209,9 +199,9 @@ class Versions:
         if not len(changes):
             return
         usable = (changes.kinds != UPDATE_BEFORE) | self._retracts
-        for column in changes.columns(self._node.right_keys):
-            usable &= np.asarray(column.is_valid())
-        changes = changes.where(usable)
+        changes = changes.where(
+            usable & all_valid(changes.columns(self._node.right_keys), len(changes))
+        )
         assert self._node.right_time is not None
         times = micros(changes.column(self._node.right_time))
         if self._retracts:
@@ -237,9 +227,7 @@ class Versions:
         Returns:
             for each key and time the number of a row, -1 where there is none; and the rows.
         """
-        known = np.ones(len(times), bool)
-        for column in columns:
-            known &= np.asarray(column.is_valid())
+        known = all_valid(columns, len(times))
         wanted = encoded(columns, len(times)).dictionary_encode()
         used = pc.unique(wanted.indices.filter(pa.array(known)))
         keys = wanted.dictionary.take(used)
@@ -259,7 +247,7 @@ class Versions:
 
     def _numbers(self, rows: pa.RecordBatch, keys: pa.Array) -> np.ndarray:
         """Number the keys of rows as they stand among some; -1: not there."""
-        found = pc.index_in(encoded(_columns(rows, self._keys), rows.num_rows), value_set=keys)
+        found = pc.index_in(encoded(named(rows, self._keys), rows.num_rows), value_set=keys)
         return np.asarray(pc.fill_null(found, -1)).astype(np.int64)
 
     def pass_by(self, coming: Sequence[Due], before: int | None) -> None:
@@ -278,23 +266,23 @@ class Versions:
             rows, times = take(rows, standing), times[standing]
             if not len(times):
                 return
-        named = encoded(_columns(rows, self._keys), len(times)).dictionary_encode()
-        of_row = np.asarray(named.indices).astype(np.int64)
+        distinct = encoded(named(rows, self._keys), len(times)).dictionary_encode()
+        of_row = np.asarray(distinct.indices).astype(np.int64)
         order = argsort([of_row], len(times))
         last = order[np.append(begins([of_row[order]], len(order))[1:], True)]
         if before is not None and times[last].min() <= before:
-            found = self._passed.get(named.dictionary)
+            found = self._passed.get(distinct.dictionary)
             held = np.full(len(last), np.iinfo(np.int64).min)
             held[found.positions] = np.asarray(found.column(TIME))
             last = last[times[last] >= held]
         chosen = take(rows, last)
-        keys = named.dictionary.take(pa.array(of_row[last]))
+        keys = distinct.dictionary.take(pa.array(of_row[last]))
         self._passed.put(keys, [pa.array(times[last]), *chosen.columns])
 
     def _retract(self, rows: pa.RecordBatch) -> None:
         """Forget passed versions that are taken back."""
         gone = take(rows, np.flatnonzero(np.asarray(rows.column(0).is_null())))
-        keys = encoded(_columns(gone, self._keys), gone.num_rows)
+        keys = encoded(named(gone, self._keys), gone.num_rows)
         found = self._passed.get(keys)
         kept = encoded(found.rows.columns[2:], len(found.positions))
         same = pc.equal(kept, encoded(gone.columns[1:], gone.num_rows).take(found.positions))
@@ -311,7 +299,3 @@ def _stand(rows: pa.RecordBatch) -> np.ndarray:
     last = np.zeros(rows.num_rows, bool)
     last[order[np.append(begins([groups[order]], len(order))[1:], True)]] = True
     return last & np.asarray(valid.is_valid())
-
-
-def _columns(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
-    return [rows.column(rows.schema.get_field_index(name)) for name in names]

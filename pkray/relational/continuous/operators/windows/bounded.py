@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.windows.due_pages import DuePages
 from pkray.relational.continuous.operators.windows.held_windows import DueRows, HeldWindows
+from pkray.relational.continuous.operators.windows.waiting import DuePages
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.local.engine import run
 from pkray.relational.local.memory import machine_memory

@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.operator import Context, Epoch
 from pkray.schema.types import DataType
 
 MILLI = 1000
@@ -45,3 +47,17 @@ def passed(ends: np.ndarray, watermark: int | None, tick: int) -> np.ndarray:
     if watermark is None:
         return np.zeros(len(ends), bool)
     return ends - tick <= watermark
+
+
+def on_time(
+    context: Context, index: int, changes: Changes, ends: np.ndarray, epoch: Epoch, tick: int = 0
+) -> np.ndarray:
+    """Number the changes of an input that the watermark has not passed: the others are late.
+
+    Args:
+        ends: as of `passed`, one a change.
+    """
+    late = passed(ends, epoch.watermark, tick)
+    if late.any():
+        context.late(index, changes.where(late), epoch)
+    return np.flatnonzero(~late)

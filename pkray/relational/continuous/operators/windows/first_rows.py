@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, begins
-from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.changes import Changes, concatenated, named, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.ranked import waits_for_first
-from pkray.relational.continuous.operators.windows.event_time import micros
+from pkray.relational.continuous.operators.windows.event_time import micros, on_time
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
@@ -40,7 +40,7 @@ class FirstRows(Operator):
         self._take(inputs[0], epoch)
         made = []
         for page in self._rows.due(epoch.next_watermark if epoch.ends else None):
-            keys = encoded(self._columns(page.rows), page.rows.num_rows)
+            keys = encoded(named(page.rows, self.node.keys), page.rows.num_rows)
             self._times.remove(keys)
             self._given.put(keys, [])
             columns = page.rows.columns
@@ -50,19 +50,14 @@ class FirstRows(Operator):
             made.append(Changes.of_kind(rows))
         return concatenated(self.node.fields, made)
 
-    def _columns(self, rows: pa.RecordBatch) -> list[pa.Array]:
-        return [rows.column(rows.schema.get_field_index(name)) for name in self.node.keys]
-
     def _take(self, changes: Changes, epoch: Epoch) -> None:
         """Keep the rows that are the first of their keys so far."""
         if not len(changes):
             return
         times = micros(changes.column(self.node.order_by))
-        late = np.zeros(len(times), bool) if epoch.watermark is None else times <= epoch.watermark
-        self.context.late(0, changes.where(late), epoch)
-        kept = np.flatnonzero(~late)
+        kept = on_time(self.context, 0, changes, times, epoch)
         rows, times = take(changes.rows, kept), times[kept]
-        keys = encoded(self._columns(rows), len(kept)).dictionary_encode()
+        keys = encoded(named(rows, self.node.keys), len(kept)).dictionary_encode()
         of_row = np.asarray(keys.indices).astype(np.int64)
         order = argsort([of_row, times], len(times))
         first = order[begins([of_row[order]], len(order))]  # by the numbers of their keys
@@ -75,8 +70,8 @@ class FirstRows(Operator):
         earlier = least[found.positions] < before
         is_first[found.positions] &= earlier
         gone = first[found.positions[earlier]]
-        self._rows.remove(before[earlier], self._columns(take(rows, gone)))
+        self._rows.remove(before[earlier], named(take(rows, gone), self.node.keys))
         new = np.flatnonzero(is_first)
         self._times.put(keys.dictionary.take(pa.array(new)), [pa.array(least[new])])
         chosen = take(rows, first[new])
-        self._rows.put(least[new], self._columns(chosen), chosen.columns)
+        self._rows.put(least[new], named(chosen, self.node.keys), chosen.columns)

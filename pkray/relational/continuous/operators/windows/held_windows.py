@@ -14,7 +14,8 @@ import pyarrow as pa
 from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes, take
 from pkray.relational.continuous.operator import Context, Epoch
-from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
+from pkray.relational.continuous.operators.aggregates.groups import counted
+from pkray.relational.continuous.operators.windows.event_time import micros, on_time, tick
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.source import Source, Watermark
@@ -52,15 +53,13 @@ class HeldWindows:
         if not len(changes):
             return
         ends = micros(changes.column(self._end))
-        late = passed(ends, epoch.watermark, self._tick)
-        if late.any():
-            self._context.late(self._index, changes.where(late), epoch)
-            changes, ends = changes.where(~late), ends[~late]
+        kept = on_time(self._context, self._index, changes, ends, epoch, self._tick)
+        if len(kept) < len(ends):
+            changes, ends = changes.take(kept), ends[kept]
         if self._appends:
             arrivals = pa.repeat(pa.scalar(epoch.arrival, pa.int64()), len(changes))
-            numbers = pa.array(np.flatnonzero(~late).astype(np.int32))
             # several workers number their rows alike, but each has keys of its own
-            by = [arrivals, numbers, *changes.columns(self._keys)]
+            by = [arrivals, pa.array(kept.astype(np.int32)), *changes.columns(self._keys)]
             self._waiting.put(ends, by, changes.rows.columns)
         elif len(changes):
             self._count(changes, ends)
@@ -71,9 +70,8 @@ class HeldWindows:
         first = groups.first_rows()
         rows, ends = take(changes.rows, first), ends[first]
         found = self._waiting.get(ends, rows.columns)
-        before = np.zeros(groups.count, np.int64)
-        before[found.positions] = np.asarray(found.column(COPIES))
-        after = counted(before, groups.of_row, changes.signs)
+        before = found.numbers(COPIES, groups.count)
+        after, _ = counted(groups.of_row, changes.signs, before)
         there, gone = np.flatnonzero(after > 0), np.flatnonzero((after == 0) & (before > 0))
         kept = take(rows, there).columns
         self._waiting.put(ends[there], kept, [*kept, pa.array(after[there])])
@@ -90,26 +88,6 @@ class HeldWindows:
             numbers = np.repeat(np.arange(len(copies)), copies)
             rows = page.rows.select(page.rows.schema.names[:-1])
             yield Due(page.times[numbers], take(rows, numbers))
-
-
-def counted(before: np.ndarray, groups: np.ndarray, signs: np.ndarray) -> np.ndarray:
-    """Count rows after changes: none is taken back that is not there when its turn comes.
-
-    Args:
-        before: int64, one a group.
-        groups: int64, of each change; every group has one.
-        signs: int64, 1 for each change that adds, -1 for one that takes back.
-    """
-    if not len(groups):
-        return before
-    order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.r_[True, np.diff(groups[order]) != 0])
-    running = np.cumsum(signs[order])
-    base = running[starts] - signs[order][starts]
-    lowest = before + np.minimum.reduceat(running, starts) - base
-    total = before + np.add.reduceat(signs[order], starts)
-    result: np.ndarray = total - np.minimum(lowest, 0)
-    return result
 
 
 class DueRows(Source):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -14,10 +14,10 @@ import pyarrow.ipc
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
-from pkray.relational.continuous.operators.aggregates.fold import Fold
+from pkray.relational.continuous.operators.aggregates.calls import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
-from pkray.relational.continuous.operators.windows.event_time import micros
-from pkray.relational.continuous.operators.windows.group_lists import GroupLists
+from pkray.relational.continuous.operators.windows.event_time import micros, on_time, tick
+from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import parts_of_identified
 from pkray.relational.continuous.state.state import Found, State, StateSpec, own_keys
 from pkray.relational.plan.fields import Fields
@@ -25,11 +25,89 @@ from pkray.relational.plan.node import WindowBounds
 from pkray.relational.plan.nodes import Aggregate, WindowKind
 from pkray.relational.plan.physical import exchange_keys
 
+LISTED_GROUPS, LISTED_MOMENTS, LISTED_MOST = 1 << 8, 1 << 6, 1 << 14
+"""Groups are listed together until there are so many, or of so many moments; of one moment there
+may be more, up to the last number."""
+_LIST = "groups"
 ARRIVAL, ROWS = "arrival", "rows"
 """When the first row of a group came, and how many rows it has."""
 NEVER = -(1 << 62)
 """A moment before all: nothing is due."""
 Moments: TypeAlias = Callable[[np.ndarray], np.ndarray]
+
+
+class GroupLists:
+    """Keeps the keys of groups until a moment, a list of many at a time.
+
+    Several workers may have a list after a query was rescaled: whoever reads it finds the groups of
+    others nowhere.
+
+    Args:
+        keys: the columns of the keys.
+    """
+
+    def __init__(self, context: Context, keys: pa.Schema, name: str) -> None:
+        lists = pa.schema([(_LIST, pa.binary())])
+        self._keys = keys
+        self._lists = Waiting(context, lists, name=name, is_everywhere=True)
+        self._epoch, self._count = -1, 0
+
+    def add(self, keys: pa.Table, moments: np.ndarray, epoch: Epoch) -> None:
+        """List groups.
+
+        Args:
+            moments: int64, one a group.
+        """
+        if not len(moments):
+            return
+        if epoch.number != self._epoch:
+            self._epoch, self._count = epoch.number, 0
+        order = np.argsort(moments, kind="stable")
+        moments = moments[order]
+        keys = keys.take(pa.array(order)).combine_chunks()
+        starts = np.array(list(_cuts(moments)))
+        sizes = np.diff(np.append(starts, len(moments)))
+        batches = [
+            _one(keys.slice(start, size)).serialize().to_pybytes()
+            for start, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        ]
+        numbers = pa.array(np.arange(len(starts)) + self._count + (self._lists.worker << 40))
+        self._count += len(starts)
+        epochs = pa.repeat(pa.scalar(epoch.number, pa.int64()), len(starts))
+        self._lists.put(moments[starts], [epochs, numbers], [pa.array(batches, pa.binary())])
+
+    def due(self, until: int) -> pa.Table:
+        """Give and forget lists of which a group's moment has come; others may be in them."""
+        found = [self._read(each) for due in self._lists.due(until) for each in due.rows[0]]
+        return pa.concat_tables([self._keys.empty_table(), *found])
+
+    def all(self) -> pa.Table:
+        """Give the groups of all lists."""
+        found = [self._read(each) for rows in self._lists.all() for each in rows.column(0)]
+        return pa.concat_tables([self._keys.empty_table(), *found])
+
+    def _read(self, listed: pa.Scalar) -> pa.Table:
+        batch = pa.ipc.read_record_batch(listed.as_buffer(), self._keys)
+        return pa.Table.from_batches([batch])
+
+
+def _cuts(moments: np.ndarray) -> Iterator[int]:
+    """Cut groups in the order of their moments into those that are listed together."""
+    begins = np.flatnonzero(np.r_[True, moments[1:] != moments[:-1]])
+    start, windows = 0, 0
+    for begin, stop in zip(begins.tolist(), [*begins[1:].tolist(), len(moments)], strict=True):
+        if windows and (begin - start >= LISTED_GROUPS or windows >= LISTED_MOMENTS):
+            yield start
+            start, windows = begin, 0
+        windows += 1
+        while stop - start > LISTED_MOST:
+            yield start
+            start += LISTED_MOST
+    yield start
+
+
+def _one(table: pa.Table) -> pa.RecordBatch:
+    return table.combine_chunks().to_batches()[0]
 
 
 class OpenGroups:
@@ -52,10 +130,12 @@ class OpenGroups:
     ) -> None:
         self.keys = node.input.fields.only(node.keys)
         self.end = next(name for name in node.keys if name in bounds.end)
+        self._tick = tick(self.keys[self.end].type)
         self.names = _telling_apart(self.keys, self.end, bounds)
         self.fold = Fold(node, retracts=not context.inputs[0].is_append)
         counts = [pa.field(ARRIVAL, pa.int64()), pa.field(ROWS, pa.int64())]
         schema = pa.schema([*self.keys.arrow, *counts, *self.fold.columns])
+        self._context = context
         self._state = context.open_state(StateSpec(schema))
         self.fold.open(replace(context, open_state=self._open_beside(node, context)))
         self._lists = GroupLists(context, self.keys.arrow, "windows")
@@ -97,20 +177,24 @@ class OpenGroups:
         groups = groups.moving(rows_before > 0, rows > 0, kept)
         after = self.fold.advance(before, groups)
         values = [*columns, came, pa.array(rows), *after]
-        self._remember(groups, values)
+        self._state.change(groups.keys, values, groups.there, groups.was & ~groups.there)
         keys = pa.Table.from_arrays(columns, schema=self.keys.arrow)
         new = np.flatnonzero(groups.there & ~groups.was)
         if len(new):
             self._new.append(keys if len(new) == groups.count else keys.take(pa.array(new)))
         return keys
 
-    def _remember(self, groups: Groups, values: Sequence[pa.Array]) -> None:
-        if groups.there.all():
-            self._state.put(groups.keys, values)
-            return
-        there = pa.array(np.flatnonzero(groups.there))
-        self._state.put(groups.keys.take(there), [each.take(there) for each in values])
-        self._state.remove(groups.keys.take(pa.array(np.flatnonzero(groups.was & ~groups.there))))
+    def on_time(self, changes: Changes, epoch: Epoch, lateness: int = 0) -> Changes:
+        """Leave the changes of windows that are not over, or are so within the lateness that is
+        allowed; the others are late."""
+        if not len(changes):
+            return changes
+        ends = micros(changes.column(self.end)) + lateness
+        return changes.take(on_time(self._context, 0, changes, ends, epoch, self._tick))
+
+    def until(self, watermark: int | None) -> int:
+        """Give the last moment at which windows are over."""
+        return NEVER if watermark is None else watermark + self._tick
 
     def ended(self, until: int, epoch: Epoch) -> pa.Table:
         """List the groups that are open until then, and note which are still open afterwards.

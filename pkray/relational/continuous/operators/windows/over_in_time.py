@@ -20,10 +20,9 @@ from pkray.relational.continuous.changes import Changes, concatenated, take
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.carried import carried_values
 from pkray.relational.continuous.operators.ordering import concat_rows, numbers_within, order_keys
-from pkray.relational.continuous.operators.windows.due_pages import DuePages
-from pkray.relational.continuous.operators.windows.event_time import micros
+from pkray.relational.continuous.operators.windows.event_time import micros, on_time
 from pkray.relational.continuous.operators.windows.recent import Recent
-from pkray.relational.continuous.operators.windows.waiting import Waiting
+from pkray.relational.continuous.operators.windows.waiting import DuePages, Waiting
 from pkray.relational.continuous.state.encoding import encoded, parts
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.functions.aggregates.sums import means
@@ -94,10 +93,9 @@ class OverInTime(Operator):
         if not len(changes):
             return
         times = micros(changes.column(self._time))
-        numbers = np.arange(len(changes))
-        if epoch.watermark is not None and bool((late := times <= epoch.watermark).any()):
-            self.context.late(0, changes.where(late), epoch)
-            changes, times, numbers = changes.where(~late), times[~late], numbers[~late]
+        numbers = on_time(self.context, 0, changes, times, epoch)
+        if len(numbers) < len(times):
+            changes, times = changes.take(numbers), times[numbers]
         arrivals = pa.repeat(pa.scalar(epoch.arrival, pa.int64()), len(changes))
         # several workers number their rows alike, but each has keys of its own
         by = [arrivals, pa.array(numbers), *changes.columns(exchange_keys(self.node.input))]
@@ -118,7 +116,6 @@ class OverInTime(Operator):
         partitions = np.asarray(named.indices).astype(np.int64)
         row_keys = order_keys(changes, self.node.order_by, np.arange(count))
         before = self._before(named.dictionary)
-        assert before.row_keys is not None
         known = len(before.positions)
         width = len(self._schema)
         nothing = [pa.nulls(count, self._computed[place].type.arrow) for place in self._carried]

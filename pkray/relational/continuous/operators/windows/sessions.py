@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.columns.keys import codes
+from pkray.columns.keys import argsort, begins, codes
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import aligned, counted
 from pkray.relational.continuous.operators.windows.event_time import passed
-from pkray.relational.continuous.operators.windows.spans import Spans, joined, merged, touch
 from pkray.relational.continuous.operators.windows.waiting import Waiting
 from pkray.relational.continuous.state.encoding import encoded, identified, parts_of_identified
 from pkray.relational.continuous.state.state import KEY, State, StateSpec
@@ -30,6 +29,89 @@ PART, START, LAST, IS_OVER = "part", "start", "last", "is_over"
 rows were given."""
 FIRST_ROWS, GROWTH = 4, 8
 """Rows of a range that are read at first; where it has more, so many times as many."""
+
+
+@dataclass(frozen=True)
+class Spans:
+    """Spans of parts of the rows, the parts being numbered.
+
+    Attributes:
+        parts: int64, one a span.
+        starts, lasts: int64, the times of the first and the last row.
+    """
+
+    parts: np.ndarray
+    starts: np.ndarray
+    lasts: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def take(self, numbers: np.ndarray) -> Spans:
+        """Take spans by number."""
+        return Spans(self.parts[numbers], self.starts[numbers], self.lasts[numbers])
+
+
+def joined(*several: Spans) -> Spans:
+    """Put spans one behind the other."""
+    nothing = np.zeros(0, np.int64)
+    return Spans(
+        np.concatenate([nothing, *(each.parts for each in several)]),
+        np.concatenate([nothing, *(each.starts for each in several)]),
+        np.concatenate([nothing, *(each.lasts for each in several)]),
+    )
+
+
+def merged(spans: Spans, gap: int) -> tuple[Spans, np.ndarray]:
+    """Make one of spans of a part that are at most a gap apart.
+
+    Returns:
+        the spans, in the order of parts and times; into which each of the given ones went.
+    """
+    if not len(spans):
+        return spans, np.zeros(0, np.int64)
+    order = argsort([spans.parts, spans.starts], len(spans))
+    parts, starts, lasts = spans.parts[order], spans.starts[order], spans.lasts[order]
+    first = begins([parts], len(order))
+    furthest = _furthest(np.cumsum(first), lasts)
+    first[1:] |= starts[1:] > furthest[:-1] + gap
+    begin = np.flatnonzero(first)
+    end = np.append(begin[1:], len(order)) - 1
+    of_span = np.empty(len(order), np.int64)
+    of_span[order] = np.cumsum(first) - 1
+    return Spans(parts[begin], starts[begin], furthest[end]), of_span
+
+
+def _furthest(parts: np.ndarray, lasts: np.ndarray) -> np.ndarray:
+    """Find the greatest time of each part so far."""
+    by_time = np.argsort(lasts, kind="stable")
+    ranks = np.empty_like(by_time)
+    ranks[by_time] = np.arange(len(lasts))
+    greatest = np.maximum.accumulate(parts * len(lasts) + ranks) % len(lasts)
+    result: np.ndarray = lasts[by_time[greatest]]
+    return result
+
+
+def touch(spans: Spans, times: np.ndarray, parts: np.ndarray, gap: int) -> np.ndarray:
+    """Whether times are in a span of their part, or at most a gap from it.
+
+    Args:
+        spans: more than a gap apart.
+    """
+    if not len(spans):
+        return np.zeros(len(times), bool)
+    every = np.concatenate([spans.parts, parts])
+    begin = np.concatenate([spans.starts - gap, times])
+    is_time = np.r_[np.zeros(len(spans), np.int64), np.ones(len(times), np.int64)]
+    order = argsort([every, begin, is_time], len(every))
+    # the last span that begins before has the greatest end of all before
+    latest = np.maximum.accumulate(np.where(order < len(spans), np.arange(len(order)), -1))
+    span = np.where(latest < 0, -1, order[latest])
+    near = (span >= 0) & (spans.parts[span] == every[order])
+    near &= begin[order] <= spans.lasts[span] + gap
+    result = np.empty(len(order), bool)
+    result[order] = near
+    return result[len(spans) :]
 
 
 class Stored(NamedTuple):
@@ -218,11 +300,9 @@ class SessionRows:
         before = integers(found[-1])
         after, _ = counted(whole.of_row, changes.signs, before)
         came = np.where(before > 0, integers(found[-2]), arrivals[first])
-        there, gone = np.flatnonzero(after > 0), np.flatnonzero((before > 0) & (after == 0))
-        values = [column.take(pa.array(there)) for column in columns]
-        values += [pa.array(came[there]), pa.array(after[there])]
-        self._state.put(keys.take(pa.array(there)), values, places.take(pa.array(there)))
-        self._state.remove(keys.take(pa.array(gone)), places.take(pa.array(gone)))
+        gone = (before > 0) & (after == 0)
+        values = [*columns, pa.array(came), pa.array(after)]
+        self._state.change(keys, values, after > 0, gone, places)
         return first[(before == 0) & (after > 0)], first[gone]
 
     def within(
@@ -239,12 +319,10 @@ class SessionRows:
         while len(left):
             chosen = pa.array(left)
             found = self._state.rows_of(keys.take(chosen), first=count, bounds=bounds.take(chosen))
-            assert found.row_keys is not None
             ends_of_rows = ends.take(pa.array(left[found.positions]))
             inside = np.asarray(pc.less(found.row_keys, ends_of_rows))
             has_more = np.bincount(found.positions[inside], minlength=len(left)) == count
             rows = found.take(np.flatnonzero(inside & ~has_more[found.positions]))
-            assert rows.row_keys is not None
             yield left[rows.positions], rows.rows, rows.row_keys
             left, count = left[has_more], count * GROWTH
 

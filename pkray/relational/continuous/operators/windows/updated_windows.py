@@ -11,16 +11,14 @@ from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
-from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned
+from pkray.relational.continuous.operators.aggregates.groups import aligned
 from pkray.relational.continuous.operators.replacement import replaced
-from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
-from pkray.relational.continuous.operators.windows.group_lists import GroupLists
-from pkray.relational.continuous.operators.windows.open_groups import NEVER, OpenGroups
+from pkray.relational.continuous.operators.windows.event_time import MILLI, micros
+from pkray.relational.continuous.operators.windows.open_groups import GroupLists, OpenGroups
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Aggregate
 
-MILLI = 1000
 FOREVER = 1 << 62
 """A moment after all."""
 
@@ -73,7 +71,6 @@ class UpdatedWindows(Operator):
         window = bounds.window
         self._lateness = window.lateness
         self._open = OpenGroups(node, context, bounds)
-        self._tick = tick(node.input.fields[self._open.end].type)
         keys = self._open.keys
         self._over = GroupLists(context, keys.arrow, "over")
         self._early = (
@@ -87,24 +84,15 @@ class UpdatedWindows(Operator):
         self._touched: list[pa.Table] = []
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
-        changes = self._in_time(inputs[0], epoch)
+        changes = self._open.on_time(inputs[0], epoch, self._lateness)
         if len(changes):
             self._touched.append(self._open.take(changes, epoch))
         if not epoch.ends:
             return Changes.none(self.node.fields)
-        until = NEVER if epoch.next_watermark is None else epoch.next_watermark + self._tick
+        until = self._open.until(epoch.next_watermark)
         made = self._results(self._changed(until, epoch))
         self._forget(self._over.due(until), until, epoch)
         return made
-
-    def _in_time(self, changes: Changes, epoch: Epoch) -> Changes:
-        if not len(changes):
-            return changes
-        ends = micros(changes.column(self._open.end)) + self._lateness
-        late = passed(ends, epoch.watermark, self._tick)
-        if late.any():
-            self.context.late(0, changes.where(late), epoch)
-        return changes.where(~late)
 
     def _changed(self, until: int, epoch: Epoch) -> pa.Table:
         """List the groups whose results are due."""
@@ -112,7 +100,7 @@ class UpdatedWindows(Operator):
         touched = pa.concat_tables([keys, *self._touched])
         self._touched = []
         ends = self._ends(touched)
-        known = NEVER if epoch.watermark is None else epoch.watermark + self._tick
+        known = self._open.until(epoch.watermark)
         due = [self._late.due(touched.filter(pa.array(ends <= known)), epoch)]
         if self._early is not None:
             due.append(self._early.due(touched.filter(pa.array(ends > known)), epoch))
@@ -132,16 +120,14 @@ class UpdatedWindows(Operator):
         numbers = codes([keys[name] for name in self._open.names], len(keys))
         keys = keys.take(pa.array(numbers.first_rows())).combine_chunks()
         groups, found = self._open.get(keys)
-        there = np.zeros(len(keys), bool)
-        there[found.positions] = True
+        there = found.among(len(keys))
         count = keys.num_columns
         arrivals, rows, *kept = aligned(found, len(keys))[count:]
         results = self._open.fold.results(kept, integers(rows), groups)
         before = self._given.get(groups.keys)
-        was = np.zeros(len(keys), bool)
-        was[before.positions] = True
+        was = before.among(len(keys))
         columns = [column.combine_chunks() for column in keys.columns]
-        self._remember(groups, [*columns, *results], there, was)
+        self._given.change(groups.keys, [*columns, *results], there, was & ~there)
         first = np.empty(len(keys), np.int64)
         order = np.lexsort([integers(arrivals), self._ends(keys)])
         first[order] = np.arange(len(keys))
@@ -149,13 +135,6 @@ class UpdatedWindows(Operator):
         return replaced(
             self.node.fields, self.context, first, columns, (given, was), (results, there)
         )
-
-    def _remember(
-        self, groups: Groups, values: Sequence[pa.Array], there: np.ndarray, was: np.ndarray
-    ) -> None:
-        kept, gone = pa.array(np.flatnonzero(there)), pa.array(np.flatnonzero(was & ~there))
-        self._given.put(groups.keys.take(kept), [each.take(kept) for each in values])
-        self._given.remove(groups.keys.take(gone))
 
     def _forget(self, listed: pa.Table, until: int, epoch: Epoch) -> None:
         """Forget groups of windows that take no rows any more."""

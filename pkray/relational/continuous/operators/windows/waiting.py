@@ -118,7 +118,6 @@ class Waiting:
             yield found.rows.drop_columns([TIME])
             if len(found.positions) < size:
                 return
-            assert found.row_keys is not None
             bound = pa.array([found.row_keys[-1].as_py() + b"\0"], pa.binary())
 
     def due(self, until: int | None) -> Iterator[Due]:
@@ -142,7 +141,6 @@ class Waiting:
             size = min(4 * size, PAGE_ROWS)
             if count:
                 page = found.take(np.arange(count))
-                assert page.row_keys is not None
                 self._state.remove(_all(count), page.row_keys)
                 yield Due(times[:count], batch_of(page.rows.columns[1:], self._columns, count))
 
@@ -157,3 +155,32 @@ def brought_together(
 
 def _all(count: int) -> pa.Array:
     return pa.repeat(_ALL[0], count)
+
+
+class DuePages:
+    """Cuts pages, which are in the order of their moments."""
+
+    def __init__(self, pages: Iterator[Due]) -> None:
+        self._pages = pages
+        self._page = next(pages, None)
+
+    def last_whole(self) -> int | None:
+        """Give the last moment of which all rows are read; if there is none yet, the first moment.
+        None: there are no more rows."""
+        if self._page is None:
+            return None
+        times = self._page.times
+        whole = int(np.searchsorted(times, times[-1]))
+        return int(times[whole - 1 if whole else 0])
+
+    def up_to(self, moment: int) -> Iterator[Due]:
+        """Give the rows of this moment and of those before it."""
+        while self._page is not None:
+            page = self._page
+            count = int(np.searchsorted(page.times, moment, side="right"))
+            if count:
+                yield Due(page.times[:count], page.rows.slice(0, count))
+            if count < len(page.times):
+                self._page = Due(page.times[count:], page.rows.slice(count))
+                return
+            self._page = next(self._pages, None)

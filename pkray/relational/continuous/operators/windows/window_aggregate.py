@@ -10,13 +10,8 @@ from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
-from pkray.relational.continuous.operators.windows.event_time import micros, passed, tick
-from pkray.relational.continuous.operators.windows.open_groups import (
-    ARRIVAL,
-    NEVER,
-    ROWS,
-    OpenGroups,
-)
+from pkray.relational.continuous.operators.windows.event_time import micros
+from pkray.relational.continuous.operators.windows.open_groups import ARRIVAL, ROWS, OpenGroups
 from pkray.relational.plan.nodes import Aggregate
 
 
@@ -38,24 +33,14 @@ class WindowAggregate(Operator):
         bounds = node.input.window_bounds()
         assert bounds is not None
         self._open = OpenGroups(node, context, bounds)
-        self._tick = tick(node.input.fields[self._open.end].type)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
-        changes = self._in_time(inputs[0], epoch)
+        changes = self._open.on_time(inputs[0], epoch)
         if len(changes):
             self._open.take(changes, epoch)
         if not epoch.ends:
             return Changes.none(self.node.fields)
-        until = NEVER if epoch.next_watermark is None else epoch.next_watermark + self._tick
-        return self._fired(until, epoch)
-
-    def _in_time(self, changes: Changes, epoch: Epoch) -> Changes:
-        if not len(changes) or epoch.watermark is None:
-            return changes
-        late = passed(micros(changes.column(self._open.end)), epoch.watermark, self._tick)
-        if late.any():
-            self.context.late(0, changes.where(late), epoch)
-        return changes.where(~late)
+        return self._fired(self._open.until(epoch.next_watermark), epoch)
 
     def _fired(self, until: int, epoch: Epoch) -> Changes:
         """Give the results of windows that are over, in the order in which their rows came."""

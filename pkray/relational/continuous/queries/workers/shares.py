@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from pkray.relational.continuous.exchange.peers import Peers
 from pkray.relational.continuous.feeds.backfill import Backfill
-from pkray.relational.continuous.parallel.plan import RunnablePlan
-from pkray.relational.continuous.parallel.share import Assignment, Share
+from pkray.relational.continuous.parallel.share import Assignment, RunnablePlan, Share
 from pkray.relational.continuous.parallel.team import Team, thread_team
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.options import QueryOptions

@@ -6,22 +6,22 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Protocol
 
 from pkray import errors, logs
 from pkray.clock import now_millis
 from pkray.metrics.names import QUERY_EPOCH_SECONDS
-from pkray.metrics.registry import REGISTRY, Meter
+from pkray.metrics.registry import REGISTRY
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
-from pkray.relational.continuous.queries.workers.busy import BusyShares
 from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.run import Run
 
+_LEAST_SECONDS = 5.0
+"""Over which a share is taken: an epoch that takes longer than a second is no jump from 0 to 1."""
 _log = logging.getLogger(__name__)
-
 POLL_SECONDS = 0.02
 """Between two looks at sources that had nothing new."""
 MOST_POLL_SECONDS = 1.0
@@ -35,6 +35,40 @@ FIRST_PAUSE_SECONDS = 0.5
 """Before a run begins anew; doubled each time."""
 STOP_SECONDS = 60.0
 """For how long stopping waits for the epoch that runs."""
+
+
+class BusyShares:
+    """Compares what operators have worked with the time that has passed.
+
+    Attributes:
+        shares: from 0 to 1, as the mean of the workers, by the operator's number; empty until
+            enough time has passed.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.shares: dict[str, float] = {}
+        self._clock = clock
+        self._before: tuple[float, dict[str, float]] | None = None
+
+    def note(self, nodes: Sequence[Mapping[str, Any]], workers: int) -> None:
+        """Look how long operators have worked by now.
+
+        Args:
+            nodes: as the status of a query has them: ``seconds`` of all workers.
+        """
+        now, worked = self._clock(), {str(each["id"]): float(each["seconds"]) for each in nodes}
+        if self._before is None:
+            self._before = now, worked
+            return
+        since, before = self._before
+        passed = (now - since) * max(workers, 1)
+        if now - since < _LEAST_SECONDS:
+            return
+        self._before = now, worked
+        self.shares = {
+            each: round(min(max(seconds - before.get(each, 0.0), 0.0) / passed, 1.0), 4)
+            for each, seconds in worked.items()
+        }
 
 
 class Upgrades(Protocol):
@@ -64,7 +98,6 @@ class QueryWorker:
         upgrades: let other plans take over; None: there are none.
         check_current: raises a `QueryFencedError` where the query was dropped or begun anew.
         turns: of the epochs of all queries of this process; None: its epochs wait for none.
-        meter: counts for the warehouse of the query.
     """
 
     def __init__(
@@ -77,7 +110,6 @@ class QueryWorker:
         upgrades: Upgrades | None = None,
         check_current: Callable[[], None] = lambda: None,
         turns: Turns | None = None,
-        meter: Meter = REGISTRY,
     ) -> None:
         self.name = name
         self._open_run = open_run
@@ -87,7 +119,6 @@ class QueryWorker:
         self._upgrades = upgrades
         self._check_current = check_current
         self._turns = turns or Turns()
-        self._meter = meter
         self._ended_by: errors.PkrayError | None = None
         self._looked = 0.0
         self._run: Run | None = None
@@ -264,7 +295,7 @@ class QueryWorker:
                 with logs.within(epoch=run.next_epoch):
                     has_moved = run.step()
             if has_moved:
-                self._meter.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
+                REGISTRY.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
                 self._note_reached(run.next_epoch)
                 quiet = 0.0
                 run.checkpoint_if_due()

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from pkray.relational.continuous.operators.joins import near_side
+from pkray.relational.continuous.operators.joins import intervals
 from pkray.relational.plan.nodes import IntervalJoin
 from tests.unit.relational.continuous.event_times import EventTimes, at
 
@@ -46,7 +46,7 @@ def test_what_all_times_passed_left_is_what_the_bounded_run_gives(
     kind: str, updating: bool, bounds: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rng = random.Random(f"{kind} {updating} {bounds}")
-    monkeypatch.setattr(near_side, "FIRST_ROWS", rng.choice([1, 16]))
+    monkeypatch.setattr(intervals, "FIRST_ROWS", rng.choice([1, 16]))
     run = interval_join(
         rng,
         kind,

@@ -5,8 +5,7 @@ import pytest
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational import changelog, query
-from pkray.relational.continuous.operators.joins.join_sides import Asked, Held
-from pkray.relational.continuous.operators.joins.kept_sides import KeptSide
+from pkray.relational.continuous.operators.joins.join_sides import Asked, Held, KeptSide
 from pkray.relational.plan.nodes import Hint
 from tests.unit.relational.continuous.histories import Continuous, kinds_of
 

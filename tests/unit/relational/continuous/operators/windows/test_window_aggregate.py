@@ -8,7 +8,7 @@ import pytest
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, query
 from pkray.relational.continuous.operators.stateless import Watermarks
-from pkray.relational.continuous.operators.windows import slice_sums
+from pkray.relational.continuous.operators.windows import slice_aggregate
 from pkray.relational.plan.nodes import Aggregate, Window, WindowKind
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.slicing import without_slices
@@ -253,8 +253,8 @@ def test_what_slices_cannot_give_is_aggregated_by_windows(
 def test_windows_of_slices_are_the_same_row_by_row_and_by_arrays(
     kind: str, waste: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(slice_sums, "WASTE", waste)
-    monkeypatch.setattr(slice_sums, "MOST_CELLS", 32)
+    monkeypatch.setattr(slice_aggregate, "WASTE", waste)
+    monkeypatch.setattr(slice_aggregate, "MOST_CELLS", 32)
     sql = f"SELECT {AGGREGATES['sums']}, MIN(f) AS e, k, window_end FROM TABLE({ROWS[kind]}) "
     query = opened(f"{sql} GROUP BY k, window_start, window_end")
     for rows in stream(random.Random(3), span=15):

@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 
-from pkray.relational.continuous.exchange.key_groups import KEY_GROUPS, key_groups, workers_of
+from pkray.relational.continuous.exchange.peers import KEY_GROUPS, key_groups, workers_of
 from pkray.relational.continuous.state.encoding import encoded
 
 NUMBERS = encoded([pa.array(range(10_000))])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pkray.relational.continuous.queries.workers.busy import BusyShares
+from pkray.relational.continuous.queries.workers.worker import BusyShares
 
 
 class Clock:

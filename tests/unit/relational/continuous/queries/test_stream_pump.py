@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from pkray.relational.continuous.outlets.outlets import EPOCH
-from pkray.relational.continuous.queries import pump
-from pkray.relational.continuous.queries.pump import Pump
+from pkray.relational.continuous.queries import stream
+from pkray.relational.continuous.queries.stream import Pump
 from pkray.storage.opening import open_store
 from pkray.storage.spool import Spool
 
@@ -48,7 +48,7 @@ def test_epochs_wait_until_some_are_read(spool):
     while reader.count() < 9 and time.monotonic() < deadline:
         time.sleep(0.01)
     time.sleep(0.15)
-    assert reader.count() == pump._AHEAD + 1
+    assert reader.count() == stream._AHEAD + 1
     while reader.feeder().state == "running" and time.monotonic() < deadline:
         reader.delete_below(reader.count())
         time.sleep(0.01)
