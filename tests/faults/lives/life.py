@@ -325,3 +325,9 @@ def life_of(setting: Setting) -> Iterator[Life]:
     finally:
         life.close()
         _playing = None
+
+
+def played(life: Life, *steps: Any) -> None:
+    """Play steps each of which can be."""
+    for step in steps:
+        assert life.play(step), step

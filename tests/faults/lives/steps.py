@@ -11,6 +11,7 @@ from pkray.errors import QueryExistsError, QueryNotFoundError, UpgradeError
 from pkray.relational.continuous.queries.definitions.query_store import UPGRADE
 from tests.faults.lives import checks, stepping
 from tests.faults.lives.books import (
+    Source,
     Stamp,
     definition_of,
     folder_of_life,
@@ -45,112 +46,133 @@ class Step:
         raise NotImplementedError
 
 
+@dataclass(frozen=True)
+class OfSource(Step):
+    """Something that happens to a source."""
+
+    source: str
+
+    def can(self, life: Life) -> bool:
+        return self.may(life, life.sources[self.source])
+
+    def play(self, life: Life) -> None:
+        self.do(life, life.sources[self.source])
+
+    def may(self, life: Life, source: Source) -> bool:
+        return True
+
+    def do(self, life: Life, source: Source) -> None:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class OfJob(Step):
+    """Something that happens to a query."""
+
+    job: str
+
+    def can(self, life: Life) -> bool:
+        return self.may(life, life.jobs[self.job])
+
+    def play(self, life: Life) -> None:
+        self.do(life, life.jobs[self.job])
+
+    def may(self, life: Life, job: Job) -> bool:
+        return True
+
+    def do(self, life: Life, job: Job) -> None:
+        raise NotImplementedError
+
+
 # -- what happens to the sources --
 
 
 @dataclass(frozen=True)
-class Write(Step):
-    source: str
+class Write(OfSource):
     rows: tuple[Row, ...]
     deleted: tuple[Row, ...] = ()
 
-    def can(self, life: Life) -> bool:
+    def may(self, life: Life, source: Source) -> bool:
         return bool(self.rows or self.deleted)
 
-    def play(self, life: Life) -> None:
-        source = life.sources[self.source]
+    def do(self, life: Life, source: Source) -> None:
         known = tuple(row for row in self.deleted if source.key(row) in source.rows)
         if self.rows or known:
             source.write(self.rows, known)
 
 
 @dataclass(frozen=True)
-class Overwrite(Step):
-    source: str
+class Overwrite(OfSource):
     partition: int | None
     rows: tuple[Row, ...]
 
-    def can(self, life: Life) -> bool:
+    def may(self, life: Life, source: Source) -> bool:
         layout = life.setting.layout
         return layout == "parted" or (self.partition is None and layout == "plain")
 
-    def play(self, life: Life) -> None:
-        life.sources[self.source].overwrite(self.partition, self.rows)
+    def do(self, life: Life, source: Source) -> None:
+        source.overwrite(self.partition, self.rows)
 
 
 @dataclass(frozen=True)
-class DropPartition(Step):
-    source: str
+class DropPartition(OfSource):
     partition: int
 
-    def can(self, life: Life) -> bool:
+    def may(self, life: Life, source: Source) -> bool:
         return life.setting.layout != "plain"
 
-    def play(self, life: Life) -> None:
-        life.sources[self.source].drop_partition(self.partition)
+    def do(self, life: Life, source: Source) -> None:
+        source.drop_partition(self.partition)
+
+
+class Compact(OfSource):
+    def do(self, life: Life, source: Source) -> None:
+        source.compact()
 
 
 @dataclass(frozen=True)
-class Compact(Step):
-    source: str
-
-    def play(self, life: Life) -> None:
-        life.sources[self.source].compact()
-
-
-@dataclass(frozen=True)
-class Expire(Step):
-    source: str
+class Expire(OfSource):
     retained: int = 1
 
-    def play(self, life: Life) -> None:
-        life.sources[self.source].expire(self.retained)
+    def do(self, life: Life, source: Source) -> None:
+        source.expire(self.retained)
 
 
 @dataclass(frozen=True)
-class AddColumn(Step):
-    source: str
+class AddColumn(OfSource):
     name: str
 
-    def can(self, life: Life) -> bool:
-        return self.name not in life.sources[self.source].table.schema.names
+    def may(self, life: Life, source: Source) -> bool:
+        return self.name not in source.table.schema.names
 
-    def play(self, life: Life) -> None:
-        life.sources[self.source].add_column(self.name)
+    def do(self, life: Life, source: Source) -> None:
+        source.add_column(self.name)
 
 
-@dataclass(frozen=True)
-class DropAndAddColumn(Step):
+class DropAndAddColumn(OfSource):
     """The values of ``v`` go, and a column of its name comes."""
 
-    source: str
-
-    def play(self, life: Life) -> None:
-        life.sources[self.source].drop_and_add("v")
+    def do(self, life: Life, source: Source) -> None:
+        source.drop_and_add("v")
         _excuse(life, self.source, "a column was dropped and added")
 
 
-@dataclass(frozen=True)
-class MakeAnew(Step):
-    source: str
-
-    def play(self, life: Life) -> None:
-        life.sources[self.source].make_anew()
+class MakeAnew(OfSource):
+    def do(self, life: Life, source: Source) -> None:
+        source.make_anew()
         _excuse(life, self.source, "a source was made anew")
 
 
 @dataclass(frozen=True)
-class RollBackSource(Step):
+class RollBackSource(OfSource):
     """To the so-manieth snapshot that is there."""
 
-    source: str
     place: int
 
-    def can(self, life: Life) -> bool:
-        return len(life.sources[self.source].held()) > 1
+    def may(self, life: Life, source: Source) -> bool:
+        return len(source.held()) > 1
 
-    def play(self, life: Life) -> None:
-        source = life.sources[self.source]
+    def do(self, life: Life, source: Source) -> None:
         held = source.held()
         source.roll_back(held[self.place % (len(held) - 1)])
         _excuse(life, self.source, "a source was rolled back")
@@ -166,23 +188,20 @@ def _excuse(life: Life, source: str, why: str) -> None:
 
 
 @dataclass(frozen=True)
-class Begin(Step):
+class Begin(OfJob):
     """`materialize` or `start`: a new query, one that goes on, or one in the place of another."""
 
-    job: str
     plan: AnyPlan | None = None
     replace: bool = False
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         if job.is_running or (job.name != MAIN and not life.main.exists):
             return False
         if job.name == SECOND:  # what main is still to clear would take its rows along
             return life.setting.form == "insert" and not (self.replace or life.main.clears)
         return not (self.replace and life.jobs[SECOND].exists)  # it would lose its rows
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         plan, before, is_there = self._plan(life), job.plan, job.exists
         is_new = not is_there or self.replace
         refuses = (is_there and plan != before) if not is_new else self._has_others(life, job)
@@ -245,16 +264,11 @@ def insert_of(job: Job, plan: AnyPlan) -> str:
     return f"EXECUTE STATEMENT SET BEGIN {'; '.join(each)}; END"
 
 
-@dataclass(frozen=True)
-class Resume(Step):
-    job: str
-
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+class Resume(OfJob):
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and not job.is_running
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         machine = life.machine_of(job)
 
         def resume(catalog: pkray.Catalog) -> Any:
@@ -264,15 +278,11 @@ class Resume(Step):
         job.state = "running" if done else "failed"
 
 
-@dataclass(frozen=True)
-class Stop(Step):
-    job: str
+class Stop(OfJob):
+    def may(self, life: Life, job: Job) -> bool:
+        return job.is_running
 
-    def can(self, life: Life) -> bool:
-        return life.jobs[self.job].is_running
-
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.control(
             job, f"stop {job.query}", lambda c: c.query(job.query).stop(), takes_over=False
         )
@@ -280,16 +290,13 @@ class Stop(Step):
 
 
 @dataclass(frozen=True)
-class Savepoint(Step):
-    job: str
+class Savepoint(OfJob):
     name: str
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.state != "asleep" and self.name not in job.savepoints
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         seen = all(life.results[name].seen for name in job.tables)
         done = life.control(
             job,
@@ -304,18 +311,15 @@ class Savepoint(Step):
 
 
 @dataclass(frozen=True)
-class GoBack(Step):
+class GoBack(OfJob):
     """`resume` from a savepoint."""
 
-    job: str
     name: str
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and self.name in job.savepoints
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         others = any(life.results[name].others_than(job.query) for name in job.tables)
         was_there = life.jobs[SECOND].plan is not None or "" in life.results[RESULT].parts
         refuses = job.savepoints[self.name] != job.plan or others or was_there
@@ -330,15 +334,11 @@ class GoBack(Step):
             job.state = "running"
 
 
-@dataclass(frozen=True)
-class Drop(Step):
-    job: str
+class Drop(OfJob):
+    def may(self, life: Life, job: Job) -> bool:
+        return job.exists
 
-    def can(self, life: Life) -> bool:
-        return life.jobs[self.job].exists
-
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.control(
             job,
             f"drop {job.query}",
@@ -351,16 +351,13 @@ class Drop(Step):
 
 
 @dataclass(frozen=True)
-class Upgrade(Step):
-    job: str
+class Upgrade(OfJob):
     plan: Plan
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.state != "asleep" and isinstance(job.plan, Plan)
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         before, older = job.plan, job.older
         others = any(life.results[name].others_than(job.query) for name in job.tables)
         refuses = older is not None or not job.is_running or others
@@ -384,16 +381,11 @@ class Upgrade(Step):
             sleeper.newer = self.plan
 
 
-@dataclass(frozen=True)
-class Accept(Step):
-    job: str
-
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+class Accept(OfJob):
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.older is not None
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.control(
             job,
             f"accept the upgrade of {job.query}",
@@ -404,18 +396,13 @@ class Accept(Step):
         job.former, job.older = job.older, None
 
 
-@dataclass(frozen=True)
-class RollBack(Step):
+class RollBack(OfJob):
     """The older plan of an upgrade comes back."""
 
-    job: str
-
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.older is not None and job.state != "asleep"
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         newer = job.plan
         others = any(life.results[name].others_than(job.query) for name in job.tables)
         job.plan, job.older = job.older, newer
@@ -434,16 +421,13 @@ class RollBack(Step):
 
 
 @dataclass(frozen=True)
-class Rescale(Step):
-    job: str
+class Rescale(OfJob):
     workers: int
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.state != "asleep"
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.control(
             job,
             f"rescale {job.query}",
@@ -451,18 +435,13 @@ class Rescale(Step):
         )
 
 
-@dataclass(frozen=True)
-class Verify(Step):
+class Verify(OfJob):
     """What `verify` says of a query, wherever it stands, is true."""
 
-    job: str
-
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return job.exists and job.state != "asleep"
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.settle()
         checks.check(life)
         if job.at_work is not None:
@@ -482,17 +461,13 @@ class Verify(Step):
             raise Wrong(f"verify of {job.query} says {report}, and it is not")
 
 
-@dataclass(frozen=True)
-class Wait(Step):
+class Wait(OfJob):
     """`wait` for what will not come ends at once where nobody runs a query."""
 
-    job: str
+    def may(self, life: Life, job: Job) -> bool:
+        return job.state in ("stopped", "failed")
 
-    def can(self, life: Life) -> bool:
-        return life.jobs[self.job].state in ("stopped", "failed")
-
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         machine = life.machine_of(job)
         far = dict.fromkeys(job.sources, 1 << 40)
         begun = life.world.late
@@ -555,38 +530,27 @@ def _is_to_replace(life: Life, job: Job) -> bool:
 # -- what happens to processes and folders --
 
 
-@dataclass(frozen=True)
-class Kill(Step):
+class Kill(OfJob):
     """The process of a query dies while nothing happens."""
 
-    job: str
+    def may(self, life: Life, job: Job) -> bool:
+        return job.machine is not None and job.machine.is_awake
 
-    def can(self, life: Life) -> bool:
-        machine = life.jobs[self.job].machine
-        return machine is not None and machine.is_awake
-
-    def play(self, life: Life) -> None:
-        machine = life.jobs[self.job].machine
-        assert machine is not None
-        machine.kill()
+    def do(self, life: Life, job: Job) -> None:
+        assert job.machine is not None
+        machine = job.machine
+        self.strike(machine)
         life.look_at(machine)
 
+    def strike(self, machine: Machine) -> None:
+        machine.kill()
 
-@dataclass(frozen=True)
-class Sleep(Step):
+
+class Sleep(Kill):
     """The process of a query sleeps while nothing happens."""
 
-    job: str
-
-    def can(self, life: Life) -> bool:
-        machine = life.jobs[self.job].machine
-        return machine is not None and machine.is_awake
-
-    def play(self, life: Life) -> None:
-        machine = life.jobs[self.job].machine
-        assert machine is not None
+    def strike(self, machine: Machine) -> None:
         machine.sleep()
-        life.look_at(machine)
 
 
 @dataclass(frozen=True)
@@ -714,33 +678,26 @@ def _file_of(life: Life, job: Job, name: str) -> str:
     return f"{folder_of_life(life.world, job.query)}{name}"
 
 
-@dataclass(frozen=True)
-class Copy(Step):
+class Copy(OfJob):
     """Somebody makes a copy of the folder of a query."""
 
-    job: str
+    def may(self, life: Life, job: Job) -> bool:
+        return job.exists
 
-    def can(self, life: Life) -> bool:
-        return life.jobs[self.job].exists
-
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         job.copies["copy"] = life.world.below(folder_of_query(job.query))
 
 
 @dataclass(frozen=True)
-class Restore(Step):
+class Restore(OfJob):
     """The copy comes back, whole or in part, while nobody runs the query."""
 
-    job: str
     part: Part
 
-    def can(self, life: Life) -> bool:
-        job = life.jobs[self.job]
+    def may(self, life: Life, job: Job) -> bool:
         return bool(job.copies) and job.state in ("stopped", "gone", "failed")
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         folder = _file_of(life, job, self.part) if self.part else folder_of_query(job.query)
         before = life.world.below(folder)
         copy = {path: file for path, file in job.copies["copy"].items() if path.startswith(folder)}
@@ -750,17 +707,15 @@ class Restore(Step):
 
 
 @dataclass(frozen=True)
-class Remove(Step):
+class Remove(OfJob):
     """A part of the folder of a query is lost."""
 
-    job: str
     part: Literal["checkpoints/", "epochs/", "wanted"]
 
-    def can(self, life: Life) -> bool:
-        return life.jobs[self.job].state in ("stopped", "gone", "failed")
+    def may(self, life: Life, job: Job) -> bool:
+        return job.state in ("stopped", "gone", "failed")
 
-    def play(self, life: Life) -> None:
-        job = life.jobs[self.job]
+    def do(self, life: Life, job: Job) -> None:
         life.world.replace(_file_of(life, job, self.part), {})
         if self.part != "wanted":
             life.excuse(job, "a part of its folder is lost")

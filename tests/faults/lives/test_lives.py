@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.effort import examples
-from tests.faults.lives.life import stage
 from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
@@ -15,12 +12,6 @@ from tests.faults.lives.scripts import SCRIPTS
 LIVES = 45
 SLOW_LIVES = 600
 TOGETHER = 15
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_stage() -> Iterator[None]:
-    with stage():
-        yield
 
 
 @pytest.mark.parametrize(

@@ -3,32 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
 
 from tests.faults.lives.books import folder_of, folder_of_life
 from tests.faults.lives.jobs import MAIN, Setting
-from tests.faults.lives.life import Life, life_of, stage
+from tests.faults.lives.life import Life, life_of, played
 from tests.faults.lives.machines import Fate, Fault
 from tests.faults.lives.plans import Plan
-from tests.faults.lives.steps import Begin, Expire, GoBack, Resume, Step, Stop, Wake, Write
+from tests.faults.lives.steps import Begin, Expire, GoBack, Resume, Stop, Wake, Write
 
 SETTING = Setting(
     Plan("totals"), producers=("none", "none"), shown="none", checkpoint_epochs=1, apart=True
 )
-
-
-@pytest.fixture(scope="module", autouse=True)
-def on_stage() -> Iterator[None]:
-    with stage():
-        yield
-
-
-def played(life: Life, *steps: Step) -> None:
-    for step in steps:
-        assert life.play(step), step
 
 
 def write(number: int) -> Write:

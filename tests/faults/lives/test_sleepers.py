@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from pkray.errors import QueryExistsError, QueryFencedError
 from tests.faults.lives.books import definition_of, folder_of_life
 from tests.faults.lives.jobs import MAIN, Setting
-from tests.faults.lives.life import Life, life_of, stage
+from tests.faults.lives.life import Life, life_of, played
 from tests.faults.lives.machines import Fault, File
 from tests.faults.lives.plans import Plan
 from tests.faults.lives.steps import (
@@ -40,21 +39,10 @@ CHANGES = {
 DEFINITIONS = "definitions/"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def on_stage() -> Iterator[None]:
-    with stage():
-        yield
-
-
 def files_of_query(life: Life) -> dict[str, File]:
     folder = folder_of_life(life.world, life.main.query)
     found = life.world.below(folder)
     return {path: file for path, file in found.items() if not path.endswith("/status.json")}
-
-
-def played(life: Life, *steps: Step) -> None:
-    for step in steps:
-        assert life.play(step), step
 
 
 def slept(change: Step, fault: Fault) -> str:
