@@ -132,7 +132,7 @@ class Measured:
         """Collect what processes count."""
         queries = [each.name for each in relational.list_queries(self._catalog)]
         is_gone = collection.unless_there(self._catalog.list_tables(), queries)
-        itself = collection.without(REGISTRY.collect(), is_gone)
+        itself = collection.without(REGISTRY.collect(self._catalog.warehouse), is_gone)
         if isinstance(self._catalog.runtime, Administered):
             others = Service(self._catalog)._collected()
             return collection.of_workers({CLIENT: itself, **others})

@@ -28,8 +28,7 @@ class Table(table.Table):
         return self._open_alter(Alter)
 
     def _check_unused(self) -> None:
-        warehouse = self.location.url.rsplit("/", 2)[0]  # a table lies in its database's folder
-        store = open_store(warehouse, **self.location.storage_options)
+        store = open_store(self.location.warehouse, **self.location.storage_options)
         if store.list_dirs(".queries"):
             relational.check_unused(store, self.name, "rolled back")
 

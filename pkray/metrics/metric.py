@@ -35,6 +35,11 @@ class Metric:
     bounds: tuple[float, ...] = ()
 
     @property
+    def is_of_warehouse(self) -> bool:
+        """Whether it tells of a table or a query; else of a process."""
+        return "table" in self.labels or "query" in self.labels
+
+    @property
     def all_labels(self) -> tuple[str, ...]:
         """Name the labels of a collection: of a kept series also the process."""
         return self.labels if self.is_fact else (*self.labels, WORKER)

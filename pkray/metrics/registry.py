@@ -46,36 +46,52 @@ class _Buckets:
         self.total = 0.0
 
 
-class Registry:
+Key: TypeAlias = tuple[Metric, Labels, str]
+"""A series, and the warehouse whose table or query it is of."""
+
+
+class _Kept:
+    """The series of a registry, and what its objects count for themselves."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[Key, float] = {}
+        self.buckets: dict[Key, _Buckets] = {}
+        self.readers: dict[int, tuple[weakref.WeakMethod[Read], str]] = {}
+        self.lock = threading.Lock()
+
+
+class Meter:
     """Counters, gauges and histograms by their labels. Thread-safe.
 
     Counting takes a microsecond: call it for a batch, never for a row.
+
+    Args:
+        warehouse: the URL of the one whose tables and queries it counts, as two may have some of
+            the same name; "" where it counts what belongs to the process.
     """
 
-    def __init__(self) -> None:
-        self._numbers: dict[tuple[Metric, Labels], float] = {}
-        self._buckets: dict[tuple[Metric, Labels], _Buckets] = {}
-        self._readers: dict[int, weakref.WeakMethod[Read]] = {}
-        self._lock = threading.Lock()
+    def __init__(self, kept: _Kept, warehouse: str) -> None:
+        self._kept = kept
+        self._warehouse = warehouse
 
     def count(self, metric: Metric, amount: float, *labels: str) -> None:
         """Add to a counter."""
-        key = (metric, labels)
-        with self._lock:
-            self._numbers[key] = self._numbers.get(key, 0.0) + amount
+        key, kept = (metric, labels, self._warehouse), self._kept
+        with kept.lock:
+            kept.numbers[key] = kept.numbers.get(key, 0.0) + amount
 
     def set(self, metric: Metric, value: float, *labels: str) -> None:
         """Set a gauge."""
-        with self._lock:
-            self._numbers[metric, labels] = value
+        with self._kept.lock:
+            self._kept.numbers[metric, labels, self._warehouse] = value
 
     def observe(self, metric: Metric, value: float, *labels: str) -> None:
         """Add a value to a histogram."""
-        key, place = (metric, labels), bisect_left(metric.bounds, value)
-        with self._lock:
-            found = self._buckets.get(key)
+        key, place = (metric, labels, self._warehouse), bisect_left(metric.bounds, value)
+        with self._kept.lock:
+            found = self._kept.buckets.get(key)
             if found is None:
-                found = self._buckets[key] = _Buckets(len(metric.bounds))
+                found = self._kept.buckets[key] = _Buckets(len(metric.bounds))
             found.counts[place] += 1
             found.total += value
 
@@ -95,60 +111,86 @@ class Registry:
             read: a method; the object is not kept by it.
         """
         method = weakref.WeakMethod(read)
-        with self._lock:
-            self._readers[id(method)] = method
+        with self._kept.lock:
+            self._kept.readers[id(method)] = method, self._warehouse
 
     def unwatch(self, read: Read) -> None:
         """Read an object's counts for the last time, as it ends: its counters stay."""
-        with self._lock:
-            there = [key for key, method in self._readers.items() if method() == read]
+        readers = self._kept.readers
+        with self._kept.lock:
+            there = [key for key, (method, _) in readers.items() if method() == read]
             for key in there:
-                del self._readers[key]
-        for metric, labels, value in self._read(read) if there else ():
+                del readers[key]
+        for metric, labels, value in _read(read) if there else ():
             if metric.kind == "counter":
                 self.count(metric, value, *labels)
 
+
+class Registry(Meter):
+    """Counts for a process, and by `of` for each warehouse."""
+
+    def __init__(self) -> None:
+        super().__init__(_Kept(), "")
+
+    def of(self, warehouse: str) -> Meter:
+        """Give what counts for a warehouse, by its URL."""
+        return Meter(self._kept, warehouse.rstrip("/"))
+
     def forget(self, is_gone: IsGone) -> None:
         """End the series of what is gone."""
-        with self._lock:
-            self._numbers = {
-                key: value for key, value in self._numbers.items() if not any_gone(*key, is_gone)
-            }
-            self._buckets = {
-                key: value for key, value in self._buckets.items() if not any_gone(*key, is_gone)
-            }
+        kept = self._kept
 
-    def collect(self) -> Collected:
-        """Give all series of this moment."""
+        def goes_on(key: Key) -> bool:
+            metric, labels, _ = key
+            return not any_gone(metric, labels, is_gone)
+
+        with kept.lock:
+            kept.numbers = {key: each for key, each in kept.numbers.items() if goes_on(key)}
+            kept.buckets = {key: each for key, each in kept.buckets.items() if goes_on(key)}
+
+    def collect(self, warehouse: str | None = None) -> Collected:
+        """Give the series of this moment.
+
+        Args:
+            warehouse: leave out tables and queries of others; None: this process serves one.
+        """
         found: Collected = {}
+        chosen = None if warehouse is None else warehouse.rstrip("/")
+
+        def is_chosen(metric: Metric, of: str) -> bool:
+            return chosen is None or of == chosen or not metric.is_of_warehouse
 
         def add(metric: Metric, labels: Labels, value: Value) -> None:
             series = found.setdefault(metric.name, {})
             series[labels] = added(series[labels], value) if labels in series else value
 
-        with self._lock:
-            for (metric, labels), number in self._numbers.items():
-                add(metric, labels, number)
-            for (metric, labels), buckets in self._buckets.items():
-                add(metric, labels, Distribution(tuple(buckets.counts), buckets.total))
-            readers = list(self._readers.items())
-        for key, method in readers:
+        kept = self._kept
+        with kept.lock:
+            for (metric, labels, of), number in kept.numbers.items():
+                if is_chosen(metric, of):
+                    add(metric, labels, number)
+            for (metric, labels, of), buckets in kept.buckets.items():
+                if is_chosen(metric, of):
+                    add(metric, labels, Distribution(tuple(buckets.counts), buckets.total))
+            readers = list(kept.readers.items())
+        for key, (method, of) in readers:
             read = method()
             if read is None:
-                with self._lock:
-                    self._readers.pop(key, None)
+                with kept.lock:
+                    kept.readers.pop(key, None)
                 continue
-            for reading in self._read(read):
-                add(*reading)
+            for metric, labels, value in _read(read):
+                if is_chosen(metric, of):
+                    add(metric, labels, value)
         return found
 
-    @staticmethod
-    def _read(read: Read) -> list[Reading]:
-        try:
-            return list(read())
-        except Exception as error:  # what is closing meanwhile is no reason to show nothing
-            _log.debug("metrics of %r are left out: %s", read, error)
-            return []
+
+def _read(read: Read) -> list[Reading]:
+    try:
+        return list(read())
+    except Exception as error:  # what is closing meanwhile is no reason to show nothing
+        _log.debug("metrics of %r are left out: %s", read, error)
+        return []
 
 
 class _Process:

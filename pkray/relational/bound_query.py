@@ -117,8 +117,7 @@ def session_of(relation: BoundQuery) -> QuerySession | None:
     tables = (each.source.original for each in scans if isinstance(each.source, TableSource))
     for table in tables:
         place = table.location
-        warehouse = place.url.rsplit("/", 2)[0]  # the table's folder is in that of its database
-        return QuerySession(Catalog(warehouse, table.runtime, place.storage_options))
+        return QuerySession(Catalog(place.warehouse, table.runtime, place.storage_options))
     return None
 
 

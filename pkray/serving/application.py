@@ -35,6 +35,7 @@ _NOT_FOUND = (
     errors.QueryNotFoundError,
     errors.SnapshotNotFoundError,
     errors.BranchNotFoundError,
+    errors.TagNotFoundError,
     errors.DatabaseNotFoundError,
 )
 
@@ -124,13 +125,6 @@ class Answers:
 
     async def diff(self, request: Request) -> Response:
         """Say what a newer SELECT would mean for the states of a query."""
-        return await self._newer(request, queries.diff)
-
-    async def upgrade(self, request: Request) -> Response:
-        """Let a newer SELECT take over a query."""
-        return await self._newer(request, changes.upgrade)
-
-    async def _newer(self, request: Request, made: Callable[..., Any]) -> Response:
         try:
             given = msgspec.json.decode(await request.body(), type=_Statement)
         except msgspec.MsgspecError as error:
@@ -138,7 +132,7 @@ class Answers:
 
         def answer(catalog: Catalog, name: str) -> Any:
             check_selects(given.text, given.dialect)
-            return made(catalog, name, given.text)
+            return queries.diff(catalog, name, given.text)
 
         return await self._json(answer, request.path_params["name"])
 
@@ -161,11 +155,14 @@ class Answers:
     async def change(self, request: Request) -> Response:
         """Do what changes something."""
         kind, name = request.path_params["kind"], request.path_params["name"]
-        try:
-            change = changes.CHANGES[kind, request.path_params["change"]]
-        except KeyError:
+        asked = changes.CHANGES.get((kind, request.path_params["change"]))
+        if asked is None:
             return failed(404, f"a {kind} has no change of this name")
-        return await self._json(change, name)
+        try:
+            change = msgspec.json.decode(await request.body() or b"{}", type=asked)
+        except msgspec.MsgspecError as error:
+            return failed(400, f"the body is not what the change takes: {error}")
+        return await self._json(lambda catalog: {"done": change.make(catalog, name)})
 
     async def _json(self, made: Callable[..., Any], *arguments: Any) -> Response:
         def answer() -> Response:
@@ -250,8 +247,6 @@ def application(
             Route("/api/access", lambda _: as_json({"changes": changed})),
         ]
         if allow_changes:
-            upgrade = Route("/api/change/query/{name}/upgrade", answers.upgrade, methods=["POST"])
-            routes.append(upgrade)
             path = "/api/change/{kind}/{name}/{change}"
             routes.append(Route(path, answers.change, methods=["POST"]))
     return Guard(Starlette(routes=routes), access)

@@ -47,6 +47,11 @@ class TableLocation:
             name = f"{name}$branch_{branch}"
         return replace(self, name=name, branch=branch)
 
+    @property
+    def warehouse(self) -> str:
+        """The URL of the warehouse: a table's folder lies in that of its database."""
+        return self.url.rstrip("/").rsplit("/", 2)[0]
+
     @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits that tell tables, and their branches, apart."""

@@ -175,6 +175,20 @@ def test_a_consumer_lags_by_what_it_has_not_read(catalog, table):
     assert lag == table.latest_snapshot().id
 
 
+def test_tables_of_one_name_in_two_warehouses_are_apart(catalog, table, tmp_path):
+    with pkray.connect(tmp_path / "other") as other:
+        twin = other.create_table(table.name, table.arrow_schema, ["k"])
+        put(table, 1, 2)
+        put(twin, 1)
+        put(twin, 2)
+        twin.lookup([{"k": 1}])
+        commits = "pkray_table_commit_seconds_count"
+        assert value(catalog, commits, table=table.name) == 1
+        assert value(other, commits, table=table.name) == 2
+        assert value(catalog, "pkray_lookup_seconds_count", table=table.name) is None
+        assert value(other, "pkray_lookup_seconds_count", table=table.name) == 1
+
+
 def test_series_of_a_dropped_table_end(catalog, table):
     put(table, 1)
     table.lookup([{"k": 1}])

@@ -283,20 +283,97 @@ def test_a_page_says_that_the_server_is_gone_and_goes_on_when_it_is_back(context
         server.stop()
 
 
-def test_what_changes_is_asked_for_first(context, catalog):
+@pytest.fixture
+def changing(context: BrowserContext, catalog: pkray.Catalog) -> Iterator[Page]:
+    """A page of a server that changes what it is asked to."""
     server = Server(catalog, allow_changes=True)
-    page, asked = context.new_page(), []
-    page.on("dialog", lambda each: (asked.append(each.message), each.dismiss()))
+    page = context.new_page()
+    page.goto(f"{server.url}?token={TOKEN}")
+    yield page
+    server.stop()
+
+
+def questions(page: Page, *, are_accepted: bool) -> list[str]:
+    """Answer what the page asks, and remember it."""
+    asked: list[str] = []
+
+    def answer(dialog: Any) -> None:
+        asked.append(dialog.message)
+        dialog.accept() if are_accepted else dialog.dismiss()
+
+    page.on("dialog", answer)
+    return asked
+
+
+def test_what_changes_is_asked_for_first(changing, catalog):
+    asked = questions(changing, are_accepted=False)
+    show(changing, "table")
+    before = catalog.load_table("shop.orders").latest_snapshot().id
+    changing.get_by_role("button", name="Expire old snapshots").click()
+    changing.wait_for_function("() => true")
+    assert asked == ["Expire old snapshots: shop.orders?"]
+    assert catalog.load_table("shop.orders").latest_snapshot().id == before
+
+
+def test_a_tag_is_made_by_keyboard_and_deleted(changing, catalog):
+    asked = questions(changing, are_accepted=True)
+    show(changing, "odd table")
+    changing.get_by_label("Name of the tag").fill("<i>tag")
+    changing.keyboard.press("Tab")
+    changing.keyboard.press("Enter")
+    row = changing.get_by_role("row").filter(has_text="<i>tag")
+    row.get_by_role("button", name="Delete").click()
+    expect(row).to_have_count(0)
+    assert asked == [f"Create the tag: <i>tag of {ODD}?", f"Delete: tag <i>tag of {ODD}?"]
+    assert changing.locator("main i").count() == 0
+    assert catalog.load_table(ODD).tags.list().num_rows == 0
+
+
+def test_a_table_goes_back_to_a_snapshot(changing, catalog):
+    table = catalog.create_table("shop.back", [("id", "INT")], ["id"])
+    for each in range(3):
+        table.upsert([{"id": each}])
+    asked = questions(changing, are_accepted=True)
+    changing.evaluate("location.hash = '#/table/shop.back'")
+    settled(changing)
+    changing.get_by_label("Snapshot to name or go back to").select_option("2")
+    changing.get_by_role("button", name="Roll back to the snapshot").click()
+    expect(changing.get_by_text("snapshot 2 is the newest again")).to_be_visible()
+    assert "removed for good" in asked[0]
+    assert table.latest_snapshot().id == 2
+    catalog.drop_table("shop.back")
+
+
+def test_a_statement_is_kept_running_and_gets_a_savepoint(changing, catalog):
+    questions(changing, are_accepted=True)
+    show(changing, "sql")
+    changing.get_by_label("Statement").fill("SELECT id FROM shop.orders WHERE id < 3")
+    changing.get_by_label("Keep its rows in the table").fill("shop.few")
+    changing.get_by_role("button", name="Keep it running").click()
+    changing.get_by_role("link", name="shop.few").click()
+    settled(changing)
+    query = catalog.query("shop.few")
     try:
-        page.goto(f"{server.url}?token={TOKEN}")
-        show(page, "table")
-        before = catalog.load_table("shop.orders").latest_snapshot().id
-        page.get_by_role("button", name="Expire old snapshots").click()
-        page.wait_for_function("() => true")
-        assert asked == ["Expire old snapshots: shop.orders?"]
-        assert catalog.load_table("shop.orders").latest_snapshot().id == before
+        newest = catalog.load_table("shop.orders").latest_snapshot().id
+        query.wait({"shop.orders": newest}, _WAIT_MILLIS / 1000)
+        changing.get_by_label("Name of the savepoint").fill("friday")
+        changing.get_by_role("button", name="Make a savepoint").click()
+        row = changing.get_by_role("row").filter(has_text="friday")
+        row.get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)
+        assert query.savepoints() == []
     finally:
-        server.stop()
+        query.drop()
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("name", ["odd table", "query", "sql"])
+def test_a_page_with_changes_fits_a_phone_and_hinders_nobody(changing, name, theme):
+    changing.set_viewport_size({"width": 390, "height": 800})
+    changing.emulate_media(color_scheme=theme)
+    show(changing, name)
+    assert changing.evaluate("document.documentElement.scrollWidth") <= 390
+    assert grave(changing) == []
 
 
 def test_hundreds_of_tables_are_listed_and_sought(context, tmp_path: Path):

@@ -412,6 +412,84 @@ def test_where_it_is_a_query_is_stopped_and_resumed(catalog, query):
     assert web.post(f"/api/change/query/{query.name}/resume").json() == {"done": "resumed"}
 
 
+def changed(catalog: pkray.Catalog, path: str, **asked: Any) -> Any:
+    return client(catalog, allow_changes=True).post(f"/api/change/{path}", json=asked)
+
+
+def test_a_tag_is_made_and_deleted(catalog, table):
+    table.upsert([{"id": 1, "name": "again"}])
+    done = changed(catalog, "table/shop.orders/create-tag", tag="v1", snapshot=1).json()
+    assert done == {"done": "tag v1 names snapshot 1"}
+    assert table.tags.get("v1").snapshot.id == 1
+    assert changed(catalog, "table/shop.orders/delete-tag", tag="v1").status_code == 200
+    assert table.tags.list().num_rows == 0
+
+
+def test_a_table_is_rolled_back_to_a_snapshot_or_a_tag(catalog, table):
+    table.tags.create("v1")
+    for each in ({"snapshot": 1}, {"tag": "v1"}):
+        table.upsert([{"id": 100, "name": "later"}])
+        done = changed(catalog, "table/shop.orders/rollback", **each).json()
+        assert done == {"done": "snapshot 1 is the newest again"}
+        assert table.to_arrow().num_rows == 20
+
+
+def test_a_table_that_a_query_reads_is_not_rolled_back(catalog, query):
+    catalog.load_table("q.s").upsert([{"k": 3, "v": 3}])
+    found = changed(catalog, "table/q.s/rollback", snapshot=1)
+    assert found.status_code == 400
+    assert query.name in found.json()["error"]
+
+
+def test_a_savepoint_is_made_gone_back_to_and_deleted(catalog, query):
+    path = f"query/{query.name}"
+    assert changed(catalog, f"{path}/make-savepoint", savepoint="s1").status_code == 200
+    source = catalog.load_table("q.s")
+    source.upsert([{"k": 3, "v": 3}])
+    query.wait({"q.s": source.latest_snapshot().id}, _WAIT_SECONDS)
+    done = changed(catalog, f"{path}/resume", savepoint="s1").json()
+    assert done == {"done": "resumed from savepoint s1"}
+    assert changed(catalog, f"{path}/delete-savepoint", savepoint="s1").status_code == 200
+    assert catalog.query(query.name).savepoints() == []
+
+
+def test_a_select_is_kept_running_under_a_name(catalog, table):
+    text = "SELECT name, COUNT(*) AS n FROM shop.orders GROUP BY name"
+    assert changed(catalog, "query/shop.names/begin", text=text).json() == {"done": "it runs"}
+    begun = catalog.query("shop.names")
+    begun.wait({"shop.orders": table.latest_snapshot().id}, _WAIT_SECONDS)
+    assert catalog.load_table("shop.names").to_arrow().num_rows == 20
+    begun.drop()
+
+
+def test_no_other_statement_is_kept_running(catalog, table):
+    found = changed(catalog, "query/shop.x/begin", text="INSERT INTO shop.orders VALUES (1, 'x')")
+    assert found.status_code == 400
+    assert "one SELECT" in found.json()["error"]
+    assert catalog.queries() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("table/shop.orders/delete-tag", 404),
+        ("table/shop.orders/rollback", 404),
+        ("table/shop.nothing/create-tag", 404),
+        ("query/nothing/resume", 400),
+    ],
+)
+def test_a_change_of_what_is_not_there_is_refused(catalog, table, path, status):
+    assert changed(catalog, path, tag="nothing").status_code == status
+
+
+@pytest.mark.parametrize("asked", [{}, {"tag": 1}, {"tag": "v1", "force": True}])
+def test_a_change_takes_what_it_says_and_nothing_else(catalog, table, asked):
+    found = changed(catalog, "table/shop.orders/create-tag", **asked)
+    assert found.status_code == 400
+    assert "not what the change takes" in found.json()["error"]
+    assert table.tags.list().num_rows == 0
+
+
 def test_a_change_that_there_is_none_of_is_not_found(catalog, table):
     web = client(catalog, allow_changes=True)
     assert web.post("/api/change/table/shop.orders/drop").status_code == 404

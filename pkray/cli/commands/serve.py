@@ -26,7 +26,7 @@ Hosts = Annotated[
     ),
 ]
 Changes = Annotated[
-    bool, typer.Option("--allow-changes", help="Let the console compact, expire, stop and resume.")
+    bool, typer.Option("--allow-changes", help="Let the console change tables and queries.")
 ]
 _PORT = 8470
 

@@ -56,6 +56,11 @@ class Committers:
         return self._schema
 
     @property
+    def warehouse(self) -> str:
+        """Give the URL of the table's warehouse."""
+        return self._location.warehouse
+
+    @property
     def table(self) -> str:
         """Name the table."""
         return self._location.name

@@ -81,6 +81,7 @@ class Coordinator:
     ) -> None:
         self._owners = owners
         self._committers = committers
+        self._meter = REGISTRY.of(committers.warehouse)
         self._timer = timer
         self._maintenance = maintenance
         self._maintenance_lock = threading.Lock()
@@ -170,11 +171,11 @@ class Coordinator:
         """
         table = self._committers.table
         about = logs.within(table=table, session=request.session)
-        with about, REGISTRY.timed(TABLE_COMMIT_SECONDS, table):
+        with about, self._meter.timed(TABLE_COMMIT_SECONDS, table):
             try:
                 return self._commit(request)
             except Exception:
-                REGISTRY.count(TABLE_COMMIT_FAILURES_TOTAL, 1, table)
+                self._meter.count(TABLE_COMMIT_FAILURES_TOTAL, 1, table)
                 raise
 
     def _commit(self, request: CommitRequest) -> CommitOutcome:

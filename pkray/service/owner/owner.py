@@ -90,6 +90,7 @@ class BucketOwner:
     ) -> None:
         self._settings = settings
         self._table = location.name
+        self._meter = REGISTRY.of(location.warehouse)
         self._clock = clock
         store = location.open()
         identity = TableIdentity.at(location)
@@ -147,7 +148,7 @@ class BucketOwner:
         self._lookups = OwnerLookups(
             store, self._schema, committed, views, buckets, sessions, self._refresher
         )
-        REGISTRY.watch(self._measured)
+        self._meter.watch(self._measured)
 
     @property
     def memory_bytes(self) -> int:
@@ -318,7 +319,7 @@ class BucketOwner:
         """Find rows by key: see `OwnerLookups.answer`."""
         try:
             about = logs.within(table=self._table)
-            with about, REGISTRY.timed(names.LOOKUP_SECONDS, self._table):
+            with about, self._meter.timed(names.LOOKUP_SECONDS, self._table):
                 answer = self._lookups.answer(asked)
         finally:
             self._idle_copies.watch()
@@ -327,8 +328,8 @@ class BucketOwner:
         return answer
 
     def _count_keys(self, asked: int, found: int) -> None:
-        REGISTRY.count(names.LOOKUP_KEYS_TOTAL, asked, self._table)
-        REGISTRY.count(names.LOOKUP_MISSES_TOTAL, asked - found, self._table)
+        self._meter.count(names.LOOKUP_KEYS_TOTAL, asked, self._table)
+        self._meter.count(names.LOOKUP_MISSES_TOTAL, asked - found, self._table)
 
     def _measured(self) -> Iterator[Reading]:
         """Read for metrics what is counted here."""
@@ -366,7 +367,7 @@ class BucketOwner:
     def close(self) -> None:
         """Drop uncommitted work and the local files."""
         self._sweeper.stop()
-        REGISTRY.unwatch(self._measured)
+        self._meter.unwatch(self._measured)
         self._compaction.compactions.close()
         self._executor.shutdown()
         with self._sessions.lock:

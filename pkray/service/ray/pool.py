@@ -91,7 +91,7 @@ _LEAST_MEMORY = 64 << 20
 
 def pool_name(location: TableLocation) -> str:
     """Name the pool of the table's warehouse and of the keys that open it."""
-    return pool_of(location.url.rstrip("/").rsplit("/", 2)[0], location.storage_options)
+    return pool_of(location.warehouse, location.storage_options)
 
 
 def pool_of(warehouse: str, storage_options: Mapping[str, Any]) -> str:

@@ -27,7 +27,7 @@ function dress(theme) {
 function Page({ at, allowed, recorded }) {
   if (at.kind === "table") return html`<${Table} key=${at.name} name=${at.name} allowed=${allowed} recorded=${recorded} />`;
   if (at.kind === "query") return html`<${Query} key=${at.name} name=${at.name} allowed=${allowed} recorded=${recorded} />`;
-  if (at.kind === "sql" && !recorded) return html`<${Sql} />`;
+  if (at.kind === "sql" && !recorded) return html`<${Sql} allowed=${allowed} />`;
   if (at.kind === "cluster") return html`<${Cluster} />`;
   return html`<${Home} />`;
 }

@@ -2,6 +2,7 @@
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 
 const LOOK_MILLIS = 5000; // between two looks of a page that is in front
+const CHANGED = "pkray-changed"; // what was asked for has been done: pages look again
 
 export async function ask(path, body) {
   const given = body === undefined ? {} : { method: "POST", body: JSON.stringify(body) };
@@ -22,7 +23,9 @@ export function useAnswer(path) {
   useEffect(() => {
     let goesOn = true;
     let timer = null;
+    let isLooking = false;
     async function look() {
+      isLooking = true;
       if (!document.hidden) {
         try {
           const found = await ask(path);
@@ -31,11 +34,19 @@ export function useAnswer(path) {
           if (goesOn) setState((before) => ({ path, found: before.path === path ? before.found : null, error: error.message }));
         }
       }
+      isLooking = false;
       if (goesOn) timer = setTimeout(look, LOOK_MILLIS);
     }
+    function lookSoon() {
+      if (isLooking) return;
+      clearTimeout(timer);
+      look();
+    }
     look();
+    window.addEventListener(CHANGED, lookSoon);
     return () => {
       goesOn = false;
+      window.removeEventListener(CHANGED, lookSoon);
       clearTimeout(timer);
     };
   }, [path]);
@@ -85,14 +96,14 @@ export function text(value) {
   return value === null || value === undefined ? EMPTY : String(value);
 }
 
-// A table; columns: [heading, function of a row, "number"?].
-export function Rows({ caption, columns, rows }) {
+// A table; columns: [heading, function of a row, "number"?]; id names a row whose cells remember.
+export function Rows({ caption, columns, rows, id = () => undefined }) {
   const kind = (each) => (each[2] === "number" ? "number" : "");
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <caption>${caption}</caption>
       <thead><tr>${columns.map((each) => html`<th scope="col" class=${kind(each)}>${each[0]}</th>`)}</tr></thead>
-      <tbody>${rows.map((row) => html`<tr>${columns.map((each) => html`<td class=${kind(each)}>${each[1](row)}</td>`)}</tr>`)}</tbody>
+      <tbody>${rows.map((row) => html`<tr key=${id(row)}>${columns.map((each) => html`<td class=${kind(each)}>${each[1](row)}</td>`)}</tr>`)}</tbody>
     </table>
   </div>`;
 }
@@ -148,21 +159,31 @@ export function Plot({ title, times, values }) {
   return html`<figure class="plot"><figcaption class="quiet">${title}</figcaption><div ref=${at}></div></figure>`;
 }
 
+export function allows(allowed, kind, change) {
+  return allowed.some(([k, c]) => k === kind && c === change);
+}
+
 // What changes something: it is asked for, and there only where it was allowed.
-export function Change({ allowed, kind, name, change, label, body = {} }) {
-  const [said, setSaid] = useState(null);
+// `what` says in the question what it is about, `warning` what cannot be undone.
+export function Change({ allowed, kind, name, change, label, what = name, warning = "", body = {}, disabled = false, children }) {
+  const [done, setDone] = useState(null);
+  const [error, setError] = useState(null);
   const [isAtWork, setAtWork] = useState(false);
-  if (!allowed.some(([k, c]) => k === kind && c === change)) return null;
+  if (!allows(allowed, kind, change)) return null;
   async function run() {
-    if (!window.confirm(`${label}: ${name}?`)) return;
+    if (!window.confirm(`${label}: ${what}?${warning && `\n${warning}`}`)) return;
     setAtWork(true);
     try {
-      const found = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, body);
-      setSaid(found.done);
-    } catch (error) {
-      setSaid(`Error: ${error.message}`);
+      const { done: said } = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, body);
+      setDone({ said, name });
+      setError(null);
+      window.dispatchEvent(new Event(CHANGED));
+    } catch (failure) {
+      setDone(null);
+      setError(failure.message);
     }
     setAtWork(false);
   }
-  return html`<button disabled=${isAtWork} onClick=${run}>${label}</button><span role="status">${said}</span>`;
+  return html`<button type="button" disabled=${disabled || isAtWork} onClick=${run}>${label}</button>
+    <span role="status" class=${error ? "bad" : ""}>${error ? `Error: ${error}` : done && done.said}${done && children ? html` ${children(done.name)}` : ""}</span>`;
 }

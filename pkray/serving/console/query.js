@@ -1,7 +1,7 @@
 // One query: its plan as a graph, how far it is, what each operator does.
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { Drawn } from "./graph.js";
-import { Answered, Asked, Cells, Change, Plot, Rows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
+import { Answered, Asked, Cells, Change, Plot, Rows, allows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
 
 // How far behind it was, as long as this page has been open.
 function useHistory(found) {
@@ -56,9 +56,24 @@ function States({ path, nodes }) {
     <${Asked} key=${chosen} label="Show what it remembers" path=${`${path}/state/${chosen}`}>${(found) => html`<${Cells} caption=${`${found.rows.length} rows of the state of ${chosen}, at the newest checkpoint`} found=${found} />`}<//></div>`;
 }
 
+function Savepoints({ name, savepoints, allowed }) {
+  const [savepoint, setSavepoint] = useState("");
+  const may = allows(allowed, "query", "make-savepoint");
+  const change = (what, label, at, more) => html`<${Change} allowed=${allowed} kind="query" name=${name} change=${what} label=${label} what=${`${at} of ${name}`} body=${{ savepoint: at }} ...${more} />`;
+  const buttons = (each) => html`
+    ${change("resume", "Go back to it", each, { warning: "The results get the rows that they had then; whoever follows them sees that as changes." })}
+    ${change("delete-savepoint", "Delete", each)}`;
+  return html`
+    ${savepoints.length ? html`<${Rows} caption="Savepoints" rows=${savepoints} id=${(each) => each} columns=${[["savepoint", (each) => each], ...(may ? [["change", buttons]] : [])]} />` : html`<p class="quiet">There are none.</p>`}
+    ${may && html`<div class="row">
+      <label>Name of the savepoint<input value=${savepoint} onInput=${(event) => setSavepoint(event.target.value)} /></label>
+      ${change("make-savepoint", "Make a savepoint", savepoint, { disabled: !savepoint })}
+    </div>`}`;
+}
+
 function Newer({ path, name, allowed, upgrade }) {
   const [text, setText] = useState("");
-  const change = (what, label, body) => html`<${Change} allowed=${what === "upgrade" && allowed.length ? [["query", "upgrade"]] : allowed} kind="query" name=${name} change=${what} label=${label} body=${body} />`;
+  const change = (what, label, body) => html`<${Change} allowed=${allowed} kind="query" name=${name} change=${what} label=${label} body=${body} />`;
   return html`
     ${upgrade && html`<p class="note">Under way: ${Object.entries(upgrade).map(([key, value]) => `${key} ${typeof value === "object" ? JSON.stringify(value) : value}`).join(", ")}</p>
       <div class="row">${change("accept", "Accept the upgrade")} ${change("rollback", "Go back")}</div>`}
@@ -87,7 +102,6 @@ export function Query({ name, allowed, recorded }) {
       <dt>Epoch</dt><dd>${count(found.epoch)}</dd>
       <dt>Workers</dt><dd>${count(found.workers)}</dd>
       <dt>Late rows</dt><dd>${count(found.late)}</dd>
-      <dt>Savepoints</dt><dd>${found.savepoints.join(", ") || "none"}</dd>
       <dt>Options</dt><dd>${Object.entries(found.options).filter(([, value]) => value !== null).map(([key, value]) => `${key} = ${value}`).join("; ")}</dd>
     </dl>
     <div class="row">
@@ -110,6 +124,7 @@ export function Query({ name, allowed, recorded }) {
       ["state size", (each) => bytes(each.state_bytes), "number"],
       ["does", (each) => each.description],
     ]} />
+    <h2>Savepoints</h2><${Savepoints} name=${name} savepoints=${found.savepoints} allowed=${allowed} />
     ${!recorded && html`<h2>State</h2><${States} path=${path} nodes=${found.graph.nodes} />
     <h2>Upgrade</h2><${Newer} path=${path} name=${name} allowed=${allowed} upgrade=${found.upgrade} />`}`}<//>`;
 }

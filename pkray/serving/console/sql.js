@@ -1,7 +1,7 @@
 // Statements that read.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Drawn } from "./graph.js";
-import { Asked, Cells, Failure, ask, count, seconds } from "./parts.js";
+import { Asked, Cells, Change, Failure, allows, ask, count, link, seconds } from "./parts.js";
 
 const DIALECTS = ["spark", "flink"];
 const KEPT = 20; // statements of this browser
@@ -60,7 +60,16 @@ function Plan({ found }) {
     ${remarks.map((each) => html`<p class="warn">${each}</p>`)}`;
 }
 
-export function Sql() {
+function Kept({ text, dialect, allowed }) {
+  const [name, setName] = useState("");
+  if (!allows(allowed, "query", "begin")) return null;
+  return html`<div class="row">
+    <label>Keep its rows in the table<input placeholder="database.table" value=${name} onInput=${(event) => setName(event.target.value)} /></label>
+    <${Change} allowed=${allowed} kind="query" name=${name} change="begin" label="Keep it running" disabled=${!name} body=${{ text, dialect }}>${(begun) => link("query", begun)}<//>
+  </div>`;
+}
+
+export function Sql({ allowed }) {
   const [text, setText] = useState(before()[0] || "SHOW DATABASES");
   const [dialect, setDialect] = useState("spark");
   const [history, setHistory] = useState(before());
@@ -114,6 +123,7 @@ export function Sql() {
       </div>
     </form>
     <div class="row"><${Asked} label="Show its plan" path="/api/explain" body=${{ text, dialect }}>${(plan) => html`<${Plan} found=${plan} />`}<//></div>
+    <${Kept} text=${text} dialect=${dialect} allowed=${allowed} />
     <${Failure} error=${answer.error} />
     ${found && html`<${Chart} found=${found} />`}
     ${found && html`<${Cells} caption=${`${count(found.rows.length)} rows in ${seconds(found.seconds)}${found.cut ? "; there are more" : ""}`} found=${found} />`}`;

@@ -1,6 +1,6 @@
 // One table: its snapshots, its buckets' levels, its rows, its schema.
 import { html, useState } from "./vendor/htm-preact.js";
-import { Answered, Asked, Cells, Change, Failure, Plot, Rows, ask, bytes, count, text, useAnswer } from "./parts.js";
+import { Answered, Asked, Cells, Change, Failure, Plot, Rows, allows, ask, bytes, count, text, useAnswer } from "./parts.js";
 
 function Bucket({ bucket, most }) {
   const deepest = Math.max(...bucket.levels.map((each) => each.level));
@@ -106,6 +106,36 @@ function Snapshots({ table }) {
     ]} />`;
 }
 
+const ROLLBACK = "Later snapshots and tags are removed for good.";
+
+function Tags({ table, allowed }) {
+  const [tag, setTag] = useState("");
+  const [snapshot, setSnapshot] = useState("");
+  const change = (what, label, more) => html`<${Change} allowed=${allowed} kind="table" name=${table.name} change=${what} label=${label} ...${more} />`;
+  const may = allows(allowed, "table", "create-tag");
+  if (!may && !table.tags.length) return html`<p class="quiet">There are none.</p>`;
+  const buttons = (each) => html`
+    ${change("rollback", "Roll back", { what: `${table.name} to tag ${each.tag_name}`, warning: ROLLBACK, body: { tag: each.tag_name } })}
+    ${change("delete-tag", "Delete", { what: `tag ${each.tag_name} of ${table.name}`, body: { tag: each.tag_name } })}`;
+  return html`
+    ${table.tags.length > 0 && html`<${Rows} caption="Tags" rows=${table.tags} id=${(each) => each.tag_name} columns=${[
+      ["tag", (each) => each.tag_name],
+      ["snapshot", (each) => each.snapshot_id, "number"],
+      ["rows", (each) => count(each.record_count), "number"],
+      ["time", (each) => each.commit_time],
+      ...(may ? [["change", buttons]] : []),
+    ]} />`}
+    ${may && table.snapshots.length > 0 && html`<div class="row">
+      <label>Snapshot to name or go back to<select value=${snapshot} onChange=${(event) => setSnapshot(event.target.value)}>
+        <option value="">the newest</option>
+        ${[...table.snapshots].reverse().map((each) => html`<option value=${each.id}>${each.id}</option>`)}
+      </select></label>
+      <label>Name of the tag<input value=${tag} onInput=${(event) => setTag(event.target.value)} /></label>
+      ${change("create-tag", "Create the tag", { what: `${tag} of ${table.name}`, disabled: !tag, body: { tag, ...(snapshot ? { snapshot: Number(snapshot) } : {}) } })}
+      ${change("rollback", "Roll back to the snapshot", { what: `${table.name} to ${snapshot}`, warning: ROLLBACK, disabled: !snapshot, body: { snapshot: Number(snapshot) } })}
+    </div>`}`;
+}
+
 function asIs(rows, caption) {
   if (!rows.length) return null;
   return html`<${Rows} caption=${caption} rows=${rows} columns=${Object.keys(rows[0]).map((name) => [name, (row) => text(row[name])])} />`;
@@ -130,6 +160,7 @@ export function Table({ name, allowed, recorded }) {
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
     ${!recorded && html`<${Compactions} table=${found} />`}
     <h2>Snapshots</h2><${Snapshots} table=${found} />
+    <h2>Tags</h2><${Tags} table=${found} allowed=${allowed} />
     <h2>Columns</h2>
     <${Rows} caption="Columns as they are now" rows=${found.columns} columns=${[["column", (each) => each.name], ["type", (each) => each.type], ["comment", (each) => text(each.comment)]]} />
     <h2>Schema history</h2>

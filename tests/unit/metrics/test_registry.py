@@ -16,6 +16,7 @@ from pkray.metrics.names import (
     TABLE_COMMIT_FAILURES_TOTAL,
     TABLE_COMPACTIONS_RUNNING,
     TABLE_COMPACTIONS_TOTAL,
+    WORKER_MEMORY_BYTES,
 )
 from pkray.metrics.registry import REGISTRY, Registry
 
@@ -130,6 +131,33 @@ def test_series_of_queries_end_with_these(registry):
     registry.count(epochs, 1, "there")
     registry.forget(unless_there([], ["there"]))
     assert registry.collect() == {epochs.name: {("there",): 1}}
+
+
+def test_tables_of_one_name_in_two_warehouses_are_counted_apart(registry):
+    registry.of("s3://one/").count(FAILURES, 1, "db.t")
+    registry.of("s3://two").count(FAILURES, 5, "db.t")
+    registry.of("s3://two").observe(LOOKUP_SECONDS, 0.5, "db.t")
+    assert registry.collect("s3://one") == {FAILURES.name: {("db.t",): 1}}
+    assert registry.collect("s3://two/")[FAILURES.name] == {("db.t",): 5}
+
+
+def test_what_objects_count_is_of_their_warehouse(registry):
+    objects = [Compactions(registry.of(f"s3://{name}"), len(name)) for name in ("one", "three")]
+    found = registry.collect("s3://three")
+    assert found[TABLE_COMPACTIONS_TOTAL.name] == {("db.t", "committed"): 5}
+    for each in objects:
+        registry.of("s3://one").unwatch(each.read)
+    assert registry.collect("s3://three") == {}
+
+
+def test_the_memory_of_a_process_counts_for_each_of_its_warehouses(registry):
+    registry.of("s3://one").set(WORKER_MEMORY_BYTES, 7, "rows")
+    assert registry.collect("s3://two") == {WORKER_MEMORY_BYTES.name: {("rows",): 7}}
+
+
+def test_a_process_of_one_warehouse_gives_all_that_it_counts(registry):
+    registry.of("s3://one").count(FAILURES, 1, "db.t")
+    assert registry.collect() == {FAILURES.name: {("db.t",): 1}}
 
 
 def test_the_process_says_when_it_began_and_what_memory_it_takes():

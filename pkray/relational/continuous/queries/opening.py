@@ -12,6 +12,7 @@ from msgspec import structs
 
 from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
+from pkray.metrics.registry import REGISTRY
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.outlets import Outlet
@@ -124,6 +125,7 @@ def open_worker(
         upgrades,
         check_current=store.check_of(definition),
         turns=turns,
+        meter=REGISTRY.of(query.catalog.warehouse),
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pkray import errors, logs
 from pkray.clock import now_millis
 from pkray.metrics.names import QUERY_EPOCH_SECONDS
-from pkray.metrics.registry import REGISTRY
+from pkray.metrics.registry import REGISTRY, Meter
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.definitions.query_store import Failure, failure_status
 from pkray.relational.continuous.queries.workers.turns import Turns
@@ -98,6 +98,7 @@ class QueryWorker:
         upgrades: let other plans take over; None: there are none.
         check_current: raises a `QueryFencedError` where the query was dropped or begun anew.
         turns: of the epochs of all queries of this process; None: its epochs wait for none.
+        meter: counts for the warehouse of the query.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class QueryWorker:
         upgrades: Upgrades | None = None,
         check_current: Callable[[], None] = lambda: None,
         turns: Turns | None = None,
+        meter: Meter = REGISTRY,
     ) -> None:
         self.name = name
         self._open_run = open_run
@@ -119,6 +121,7 @@ class QueryWorker:
         self._upgrades = upgrades
         self._check_current = check_current
         self._turns = turns or Turns()
+        self._meter = meter
         self._ended_by: errors.PkrayError | None = None
         self._looked = 0.0
         self._run: Run | None = None
@@ -295,7 +298,7 @@ class QueryWorker:
                 with logs.within(epoch=run.next_epoch):
                     has_moved = run.step()
             if has_moved:
-                REGISTRY.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
+                self._meter.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
                 self._note_reached(run.next_epoch)
                 quiet = 0.0
                 run.checkpoint_if_due()
