@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -63,6 +63,15 @@ class ChangeSplit(ABC):
                 if rows.num_rows:
                     yield rows
 
+    @property
+    @abstractmethod
+    def row_count(self) -> int:
+        """Count the rows in the files it reads: it has about so many changes at most."""
+
+    def by_files(self) -> Sequence[ChangeSplit]:
+        """Split it into its files, in their order, where none of them needs another one."""
+        return [self]
+
     @abstractmethod
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]: ...
 
@@ -72,6 +81,13 @@ class ContentSplit(ChangeSplit):
     """Rows of the table as a snapshot has it, +I each."""
 
     split: Split
+
+    @property
+    def row_count(self) -> int:
+        return self.split.row_count
+
+    def by_files(self) -> list[ContentSplit]:
+        return [replace(self, split=split) for split in self.split.by_files()]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         for rows in self.split.read(store):
@@ -84,6 +100,10 @@ class BucketStateSplit(ChangeSplit):
 
     state: BucketState
 
+    @property
+    def row_count(self) -> int:
+        return _count(self.state.files)
+
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         for rows in self.state.rows(store, self.request.schema, self.request.needed):
             yield self.request.labelled(rows, self.snapshot_id, INSERT)
@@ -94,6 +114,13 @@ class ChangelogSplit(ChangeSplit):
     """Changelog files of a bucket."""
 
     files: tuple[DataFileMeta, ...]
+
+    @property
+    def row_count(self) -> int:
+        return _count(self.files)
+
+    def by_files(self) -> list[ChangelogSplit]:
+        return [replace(self, files=(file,)) for file in self.files]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         assert self.bucket is not None
@@ -108,6 +135,10 @@ class DeltaSplit(ChangeSplit):
     """Data files that writers added to a bucket: merged by key within themselves."""
 
     files: tuple[DataFileMeta, ...]
+
+    @property
+    def row_count(self) -> int:
+        return _count(self.files)
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         assert self.bucket is not None
@@ -132,6 +163,10 @@ class OverwriteSplit(ChangeSplit):
     before: tuple[BucketState, ...]
     after: tuple[BucketState, ...]
 
+    @property
+    def row_count(self) -> int:
+        return sum(_count(state.files) for state in (*self.before, *self.after))
+
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         for states, kind in ((self.before, DELETE), (self.after, INSERT)):
             for state in states:
@@ -150,6 +185,10 @@ class DifferenceSplit(ChangeSplit):
     before: tuple[BucketState, ...]
     after: tuple[BucketState, ...]
     show_old: bool = True
+
+    @property
+    def row_count(self) -> int:
+        return sum(_count(state.files) for state in (*self.before, *self.after))
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         schema = self.request.schema
@@ -170,10 +209,18 @@ class NormalizedSplit(ChangeSplit):
     before: BucketState
     after: BucketState
 
+    @property
+    def row_count(self) -> int:
+        return 2 * _count(self.touched)
+
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
         schema = self.request.schema
         for rows in key_changes(store, schema, self.touched, self.before, self.after):
             yield self.request.labelled(rows, self.snapshot_id)
+
+
+def _count(files: Sequence[DataFileMeta]) -> int:
+    return sum(file.row_count for file in files)
 
 
 def key_changes(

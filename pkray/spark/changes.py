@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import MutableMapping
+from importlib.metadata import version
+from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from pkray.arguments.facade import ColumnNames, Label, checked
-from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.changes import check_streamable, warn_of_cost
-from pkray.changelog.planner import ChangePlanner
-from pkray.changelog.progress import Progress
 from pkray.changelog.request import ChangeRequest
-from pkray.changelog.splits import ChangeSplit
-from pkray.changelog.start import Position, Start, StartMode
-from pkray.errors import OptionError, SnapshotNotFoundError
+from pkray.changelog.start import Start, StartMode
+from pkray.errors import OptionError, UnsupportedError
 from pkray.scan.moment import Timestamp
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.bound_source import load
 from pkray.spark.failure import typed
-from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
-from pkray.storage.branch_store import main_and_history
-from pkray.storage.location import TableLocation
+from pkray.spark.source_options import SourceOptions
+from pkray.spark.streams.change_reader import LIMITS_ROWS, ChangeReader, StreamRequest
+from pkray.table.system_table import SystemTable
 
 if TYPE_CHECKING:
     from pkray.table.table import Table
 
 FORMAT = "pkray-changes"
-_TRIES = 10
-"""Snapshots that may expire at the very moment at which a consumer is to keep them."""
 
 
 @checked
@@ -88,16 +80,55 @@ def read_stream(
     return load(spark, spark.readStream, ChangeSource, request)
 
 
-@dataclass(frozen=True)
-class StreamRequest:
-    """The changes to stream."""
+def request_by_options(table: Table | SystemTable, options: SourceOptions) -> StreamRequest:
+    """Make the request of ``readStream.format("pkray")``, checked.
 
-    location: TableLocation
-    changes: ChangeRequest
-    start: Start
-    normalize: bool
-    consumer_id: Label | None
-    max_snapshots: int | None
+    Raises:
+        OptionError: an option that a stream does not take, or not with this table.
+        UnsupportedError: as of ``Table.stream``; a system table; a Spark that asks for no limits.
+        InputError: a column the table does not have, or a filter that is not understood.
+    """
+    if isinstance(table, SystemTable):
+        raise UnsupportedError(
+            f"{table.name} is a system table, which no stream reads: use spark.read, or a stream "
+            "of the table",
+            table=table.name,
+        )
+    core = table.schema.core
+    check_streamable(table.name, core)
+    if options.at.watermark is not None:
+        raise OptionError(
+            "a stream does not begin at a watermark: give snapshot-id, tag or timestamp",
+            key="watermark",
+        )
+    if options.max_rows is not None and not LIMITS_ROWS:
+        raise UnsupportedError(
+            f"option max-rows needs Spark 4.2, and this is Spark {version('pyspark')}: leave it "
+            "out, or use pkray.spark.read_stream with max_snapshots",
+            key="max-rows",
+        )
+    if options.row_kinds in table.schema.names:
+        raise OptionError(
+            f"row-kind-column is {options.row_kinds!r}, which is a column of {table.name}: give "
+            "another name",
+            key="row-kind-column",
+        )
+    at = options.at
+    start = (
+        Start("latest")
+        if at.tag
+        else Start.from_arguments(core, None, at.snapshot_id, at.timestamp)
+    )
+    return StreamRequest(
+        table.location,
+        ChangeRequest.from_arguments(table.location, table.schema, options.columns, options.filter),
+        start,
+        consumer_id=options.consumer or core.consumer_id,
+        tag=at.tag,
+        max_rows=options.max_rows,
+        labelled=False,
+        row_kinds=options.row_kinds,
+    )
 
 
 class ChangeSource(DataSource):
@@ -116,136 +147,7 @@ class ChangeSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType:
-        return spark_schema(self._request.changes.arrow_schema)
+        return self._request.schema
 
     def streamReader(self, schema: StructType) -> ChangeReader:  # noqa: N802
         return ChangeReader(self._request, schema)
-
-
-class SplitsPartition(InputPartition):
-    """Splits to be read one after the other, as a Spark partition."""
-
-    def __init__(self, splits: Sequence[ChangeSplit]) -> None:
-        super().__init__(None)
-        self.splits = splits
-
-
-class ChangeReader(DataSourceStreamReader):
-    """Plans splits on the driver, reads them on executors.
-
-    An offset is the next snapshot, and before the first micro-batch the one whose rows come first.
-    """
-
-    def __init__(self, request: StreamRequest, schema: StructType) -> None:
-        self._request = request
-        self._exchange = to_arrow_schema(schema)
-        self._plan: tuple[ChangeHistory, ChangePlanner, Progress | None] | None = None
-
-    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        history, _, progress = self._open()
-        position = self._resumed(progress)
-        for _ in range(_TRIES):
-            if position is not None:
-                break
-            found = self._request.start.find(history)
-            if found is None:
-                raise SnapshotNotFoundError(
-                    f"no snapshot of {self._request.location.name} was made by a compaction: "
-                    "compact the table, or begin in another mode than compacted-full"
-                )
-            if progress is None or progress.begin(found):
-                position = found
-        if position is None:
-            raise SnapshotNotFoundError(
-                f"snapshots of {self._request.location.name} expired before consumer "
-                f"{self._request.consumer_id!r} could keep one: have the table keep more of them"
-            )
-        content = position.content.id if position.content is not None else None
-        return {"next": position.next_id, "content": content}
-
-    def latestOffset(  # noqa: N802
-        self, start: dict[str, Any] | None = None, limit: object = None
-    ) -> dict[str, Any]:
-        """Return the offset up to which to read.
-
-        Args:
-            start, limit: Spark before 4.2 passes neither.
-        """
-        latest = self._open()[0].latest()
-        following = latest.id + 1 if latest is not None else 1
-        if start is not None:
-            if start["content"] is not None:
-                following = start["next"]
-            elif self._request.max_snapshots is not None:
-                following = min(following, start["next"] + self._request.max_snapshots)
-        return {"next": following, "content": None}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        history, planner, _ = self._open()
-        if end["next"] < start["next"]:
-            raise SnapshotNotFoundError(
-                f"{self._request.location.name} was rolled back to snapshot {end['next'] - 1} "
-                f"after its changes up to {start['next'] - 1} were read: begin a new query with "
-                "a new checkpoint",
-                snapshot_id=start["next"],
-                latest=end["next"] - 1,
-            )
-        splits: list[ChangeSplit] = []
-        if start["content"] is not None:
-            content = history.whole(start["content"])
-            splits += planner.content(content, self._request.location)
-        has_changes = end["next"] > start["next"]
-        for number in range(start["next"], end["next"]):
-            splits += planner.changes(history.find(number))
-        if not has_changes:
-            return [SplitsPartition([split]) for split in splits]
-        return [SplitsPartition(together) for together in _in_order(splits)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SplitsPartition)
-        for split in partition.splits:
-            for batch in split.read():
-                yield to_exchange(batch, self._exchange)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Note that all before an offset was taken."""
-        progress = self._open()[2]
-        if progress is not None:
-            progress.reached(end["next"])
-
-    def stop(self) -> None:
-        """Do nothing, as there is nothing to end."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_plan": None}
-
-    def _open(self) -> tuple[ChangeHistory, ChangePlanner, Progress | None]:
-        if self._plan is None:
-            request = self._request
-            store = request.location.open()
-            history = ChangeHistory(store)
-            planner = ChangePlanner(store, request.changes, history.whole, request.normalize)
-            progress = None
-            if request.consumer_id is not None:
-                of_branch = main_and_history(store)[1]
-                progress = Progress(of_branch, request.consumer_id, looks_back=planner.looks_back)
-            self._plan = history, planner, progress
-        return self._plan
-
-    def _resumed(self, progress: Progress | None) -> Position | None:
-        if progress is None or self._request.changes.schema.core.consumer_ignore_progress:
-            return None
-        consumer = progress.resume()
-        if consumer is None or consumer.is_loading:
-            return None
-        return Position(consumer.next_snapshot)
-
-
-def _in_order(splits: Sequence[ChangeSplit]) -> list[list[ChangeSplit]]:
-    """Group splits that may have changes of one key together, in their order."""
-    whole = {split.partition for split in splits if split.bucket is None}
-    groups: dict[tuple[bytes, int | None], list[ChangeSplit]] = defaultdict(list)
-    for split in splits:
-        bucket = None if split.partition in whole else split.bucket
-        groups[split.partition, bucket].append(split)
-    return list(groups.values())

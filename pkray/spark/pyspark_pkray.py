@@ -18,5 +18,6 @@ class DefaultSource(TableSource):
     """
 
     def reader(self, schema: StructType) -> SplitReader:
+        request = self._request
         self._check_columns(schema)
-        return SplitReader(self._request, schema)
+        return SplitReader(request, schema)

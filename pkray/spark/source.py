@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pkray.api.catalog import connect
 from pkray.arguments.facade import ColumnNames, checked
-from pkray.errors import InputError, OptionError, UnsupportedError
+from pkray.errors import (
+    InputError,
+    OptionError,
+    SnapshotNotFoundError,
+    TagNotFoundError,
+    UnsupportedError,
+)
 from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Moment, Timestamp
 from pkray.scan.plan import ScanPlanner
@@ -24,10 +31,12 @@ from pkray.schema.table_schema import TableSchema
 from pkray.spark.arguments import Session, check_session, check_table
 from pkray.spark.between_source import BetweenRequest
 from pkray.spark.bound_source import load
+from pkray.spark.changes import request_by_options
 from pkray.spark.failure import typed
 from pkray.spark.pushdown import narrowed
 from pkray.spark.sink import STREAMS, BatchWriter, StreamWriter
 from pkray.spark.source_options import SinkOptions, SourceOptions
+from pkray.spark.streams.change_reader import ChangeReader, StreamRequest
 from pkray.spark.system_source import SystemRequest
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
@@ -83,7 +92,7 @@ def read(
 @checked
 @typed()
 def register(spark: Session) -> None:
-    """Make ``spark.read.format("pkray")`` known to a session, and in SQL ``USING pkray``.
+    """Make the format ``pkray`` known to a session's reads and writes, and to SQL.
 
     ::
 
@@ -92,7 +101,12 @@ def register(spark: Session) -> None:
 
     Its options: ``path`` (the warehouse), ``table`` (database.table), ``columns``
     (comma-separated), ``filter`` (SQL text), ``snapshot-id``, ``tag``, ``timestamp`` or
-    ``watermark``, and ``storage.<name>`` for what the object store needs. ``CREATE TABLE … USING
+    ``watermark``, and ``storage.<name>`` for what the object store needs. ``spark.readStream``
+    takes them, too, but ``watermark``: ``snapshot-id``, ``tag`` and ``timestamp`` say where the
+    stream begins, without them at the table as it is. It also takes ``row-kind-column``, the name
+    of a column that says what each row does, without which a deletion ends the stream;
+    ``consumer``, which keeps what is not read yet from expiring; and ``max-rows``, which limits a
+    micro-batch. ``CREATE TABLE … USING
     pkray`` is refused, or where it has columns its reads are: Spark does not pass it on. Spark's
     setting ``spark.sql.python.filterPushdown.enabled`` is on from here.
     """
@@ -164,14 +178,30 @@ class TableSource(DataSource):
 
     @cached_property
     def _request(self) -> Request:
-        return self._asked(self.options)
+        return self._asked()
+
+    @cached_property
+    def _stream(self) -> StreamRequest:
+        options = self._named
+        with connect(options.path, **options.storage) as catalog:
+            return request_by_options(catalog.load_table(options.table), options)
 
     def schema(self) -> StructType:
-        return spark_schema(self._request.arrow_schema)
+        """Give the schema, of a stream too: Spark does not say which of them is asked for.
+
+        Where the snapshot is gone a stream may have begun at it, and go on at its checkpoint.
+        """
+        if self._named.of_stream:
+            return self._stream.schema
+        try:
+            return spark_schema(self._request.arrow_schema)
+        except (SnapshotNotFoundError, TagNotFoundError):
+            return self._stream.schema
 
     def reader(self, schema: StructType) -> SplitReader:
+        request = self._request
         self._check_columns(schema)
-        return TableReader(self._request, schema)
+        return TableReader(request, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(SinkOptions.parse(self.options, streaming=False), schema, overwrite)
@@ -184,15 +214,29 @@ class TableSource(DataSource):
             )
         return StreamWriter(SinkOptions.parse(self.options, streaming=True), schema, overwrite)
 
-    def streamReader(self, schema: StructType) -> NoReturn:  # noqa: N802
-        raise _unsupported("spark.readStream", "pkray.spark.read_stream(spark, table)")
+    def streamReader(self, schema: StructType) -> ChangeReader:  # noqa: N802
+        self._check_columns(schema)
+        request = self._stream.with_columns(schema.names)
+        if request.schema.simpleString() != schema.simpleString():
+            raise InputError(
+                f"the stream begins at {schema.simpleString()}, and the table is "
+                f"{request.schema.simpleString()} now: name the columns that both have, by the "
+                "option columns",
+                given=schema.simpleString(),
+                table=request.schema.simpleString(),
+            )
+        return ChangeReader(request, schema)
 
-    def _asked(self, options: MutableMapping[str, str]) -> Request:
-        if "provider" in options:
+    @property
+    def _named(self) -> SourceOptions:
+        if "provider" in self.options:
             raise _unsupported("CREATE TABLE", f"{_VIEW}, or catalog.create_table for a new table")
-        asked = SourceOptions.parse(options)
-        from pkray.api.catalog import connect
+        return SourceOptions.parse(self.options)
 
+    def _asked(self) -> Request:
+        asked = self._named
+        for name in asked.of_stream:
+            raise OptionError(f"option {name!r} is of spark.readStream: leave it out", key=name)
         with connect(asked.path, **asked.storage) as catalog:
             table = catalog.load_table(asked.table)
             return request_of(table, asked.columns, asked.filter, asked.at)
@@ -217,7 +261,10 @@ class RequestSource(TableSource):
     def name(cls) -> str:
         return "pkray-read"
 
-    def _asked(self, options: MutableMapping[str, str]) -> Request:
+    def schema(self) -> StructType:
+        return spark_schema(self._request.arrow_schema)
+
+    def _asked(self) -> Request:
         if self.request is None:
             raise OptionError(f"the source {self.name()!r} is opened by pkray.spark.read")
         return self.request

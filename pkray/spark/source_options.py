@@ -13,6 +13,8 @@ from pkray.scan.moment import LATEST, Moment
 
 _STORAGE = "storage."
 _NAMES = ("path", "table", "columns", "filter", "tag", "timestamp", "snapshot-id", "watermark")
+_OF_READ_STREAMS = ("consumer", "max-rows", "row-kind-column")
+"""Options that ``readStream`` alone takes."""
 _SINK_NAMES = (
     "path",
     "table",
@@ -40,6 +42,8 @@ class SourceOptions:
         path: the warehouse.
         table: ``database.table``, or with the name of a branch or a system table.
         storage: what the object store needs.
+        at: the snapshot that is read; of a stream, where it begins.
+        consumer, max_rows, row_kinds: of a stream alone, as ``StreamRequest`` has them.
     """
 
     path: str
@@ -48,6 +52,9 @@ class SourceOptions:
     filter: str | None = None
     at: Moment = LATEST
     storage: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    consumer: str | None = None
+    max_rows: int | None = None
+    row_kinds: str | None = None
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> SourceOptions:
@@ -57,7 +64,7 @@ class SourceOptions:
             OptionError: a key that is unknown, a value that is none of its key's or longer than
                 65,536 characters, no warehouse or no table; a moment is named twice.
         """
-        given = _checked(options, _NAMES)
+        given = _checked(options, (*_NAMES, *_OF_READ_STREAMS))
         if not given.get("path") or not given.get("table"):
             raise OptionError(
                 "the pkray source needs the options path (the warehouse) and table "
@@ -66,6 +73,9 @@ class SourceOptions:
                 "CREATE TABLE"
             )
         columns, timestamp = given.get("columns"), given.get("timestamp")
+        max_rows = _number(given, "max-rows")
+        if max_rows == 0:
+            raise OptionError("max-rows is 0: give 1 or more", key="max-rows")
         return cls(
             given["path"],
             given["table"],
@@ -78,7 +88,17 @@ class SourceOptions:
                 _number(given, "watermark"),
             ),
             _storage(given),
+            given.get("consumer"),
+            max_rows,
+            given.get("row-kind-column"),
         )
+
+    @property
+    def of_stream(self) -> dict[str, Any]:
+        """The options that say that a stream is read."""
+        values = (self.consumer, self.max_rows, self.row_kinds)
+        named = zip(_OF_READ_STREAMS, values, strict=True)
+        return {name: value for name, value in named if value is not None}
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,6 @@ def test_an_import_for_types_alone_or_within_a_function_counts(tmp_path):
 LOADED_LATE = {
     ("pkray.scan.predicate", "pkray.scan.filter_sql"),  # tasks do without the SQL parser
     ("pkray.service.runtimes", "pkray.service.ray.runtime"),  # an extra
-    ("pkray.spark.source", "pkray.api.catalog"),  # tasks do without the service
     ("pkray.storage.opening", "pkray.storage.remote"),  # its library takes long to load
 }
 """Imports of the package within functions: downwards all of them, to start quickly."""
