@@ -57,19 +57,20 @@ def pinned(
         OptionError: the moment is named twice, or names a table that the plan does not read.
         SnapshotNotFoundError, TagNotFoundError: a table has no such snapshot.
     """
-    tables = list(dict.fromkeys(_tables(plan)))
+    return pinned_together([plan], snapshot, tag, timestamp)[0]
+
+
+def pinned_together(
+    plans: Sequence[nodes.Node],
+    snapshot: int | Mapping[str, int] | None = None,
+    tag: str | None = None,
+    timestamp: Any = None,
+) -> list[nodes.Node]:
+    """Bind every table of some plans to one snapshot, as of `pinned`."""
+    tables = list(dict.fromkeys(table for plan in plans for table in _tables(plan)))
     moments = _moments(tables, snapshot, tag, timestamp)
-    if not moments:
-        return pinned_together([plan])[0]
     found = {table: table.pinned(moments.get(table.name, LATEST)) for table in tables}
-    return _at(plan, found, _now())
-
-
-def pinned_together(plans: Sequence[nodes.Node]) -> list[nodes.Node]:
-    """Bind every table of some plans to one snapshot, all at one instant now."""
-    tables = dict.fromkeys(table for plan in plans for table in _tables(plan))
-    found = {table: table.pinned() for table in tables}
-    if len(found) > 1:
+    if len(found) > 1 and not moments:
         found = _at_one_instant(found)
     micros = _now()
     return [_at(plan, found, micros) for plan in plans]

@@ -8,11 +8,12 @@
 `ingest` pushes a DataFrame in one commit; `start_ingest` commits each micro-batch under its number,
 so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``streams``).
 `read` and `register` are data sources for tables (``source``), `read_stream` for changes
-(``changes``), with filters pushed down. `relation` takes a DataFrame into queries, and runs plans
-(``relations``); one that streams feeds continuous queries through Arrow files that tasks write
-(``streams``, which read the changes of their results, too); ``backfill`` computes their first
-epochs. ``session`` starts Spark, on its own or on Ray. ``failure``
-brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
+(``changes``), with filters pushed down. `sql` answers Spark's SQL over a catalog's tables, and
+`views` gives them names in a session (``queries``, ``texts``, ``needs``). `relation` takes a
+DataFrame into queries, and runs plans (``relations``); one that streams feeds continuous queries
+through Arrow files that tasks write (``streams``, which read the changes of their results, too);
+``backfill`` computes their first epochs. ``session`` starts Spark, on its own or on Ray.
+``failure`` brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from pkray.lazily import opened_lazily
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
     from pkray.spark.changes import read_stream
+    from pkray.spark.queries import sql, views
     from pkray.spark.relations import relation
     from pkray.spark.sessions import session, stop
     from pkray.spark.source import read, register
@@ -40,13 +42,15 @@ __all__ = [
     "register",
     "relation",
     "session",
+    "sql",
     "start_ingest",
     "stop",
+    "views",
 ]
 
 require_extra("spark", "pyspark", "pkray.spark")
 
-_OF_DATA_SOURCES = ("read", "read_stream", "register", "relation")
+_OF_DATA_SOURCES = ("read", "read_stream", "register", "relation", "sql", "views")
 
 _open, __dir__ = opened_lazily(
     __name__,
@@ -58,8 +62,10 @@ _open, __dir__ = opened_lazily(
         "register": "source",
         "relation": "relations",
         "session": "sessions",
+        "sql": "queries",
         "start_ingest": "streams.stream",
         "stop": "sessions",
+        "views": "queries",
     },
 )
 

@@ -25,6 +25,12 @@ def check_dataframe(function: str, df: object) -> None:
     _check(function, df, "isStreaming", "a Spark DataFrame", remedy)
 
 
+def check_catalog(function: str, catalog: object) -> None:
+    """Raise an InputError for what is no catalog."""
+    remedy = "give what pkray.connect(warehouse) returns"
+    _check(function, catalog, "load_table", "a catalog", remedy)
+
+
 def check_table(function: str, table: object) -> None:
     """Raise an InputError for what is no table."""
     remedy = "give what catalog.load_table(name) returns"

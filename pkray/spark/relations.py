@@ -104,6 +104,17 @@ def _active(session: SparkSession) -> Iterator[None]:
             sessions.clearActiveSession()
 
 
+@contextmanager
+def named(frame: DataFrame) -> Iterator[str]:
+    """Give a DataFrame a name for a while, in all sessions of the same Spark."""
+    name = f"pkray_{uuid.uuid4().hex[:12]}"
+    frame.createOrReplaceGlobalTempView(name)
+    try:
+        yield f"global_temp.{name}"
+    finally:
+        frame.sparkSession.catalog.dropGlobalTempView(name)
+
+
 def to_batches(plan: Node, spark: SparkSession | None = None) -> Iterator[pa.RecordBatch]:
     """Run a plan on Spark and take its rows to this process, types as the plan says."""
     table = to_spark(plan, spark).toArrow()
@@ -237,12 +248,8 @@ class DataFrameSource(Source):
 
     def in_session(self, session: SparkSession) -> DataFrame:
         """Give the DataFrame to another session of the same Spark."""
-        name = f"pkray_{uuid.uuid4().hex[:12]}"
-        self.frame.createOrReplaceGlobalTempView(name)
-        try:
-            return session.table(f"global_temp.{name}")
-        finally:
-            session.catalog.dropGlobalTempView(name)
+        with named(self.frame) as name:
+            return session.table(name)
 
     def batches(
         self, columns: Sequence[str], condition: ir.Expression | None = None

@@ -24,8 +24,10 @@ def test_what_spark_has_is_listed():
         "register",
         "relation",
         "session",
+        "sql",
         "start_ingest",
         "stop",
+        "views",
     ]
 
 

@@ -10,8 +10,9 @@ from tests.manual import Tour, blocks
 def test_the_guide_to_spark(spark, tmp_path, monkeypatch, capfd):
     tour = Tour(tmp_path, monkeypatch)
     tour.follow("guides/tables.md", "guides/merging.md", "guides/time.md")
-    batch, by_format, stream = blocks("guides/spark.md")
+    batch, by_sql, by_format, stream = blocks("guides/spark.md")
     tour.execute(batch, "guides/spark.md")
+    tour.execute(by_sql, "guides/spark.md")
     tour.execute(by_format, "guides/spark.md")
     orders = tour["orders"]
     rows = orders.to_arrow().sort_by("id").to_pylist()
