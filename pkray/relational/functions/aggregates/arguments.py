@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.coercion import (
-    DOUBLE,
-    INT,
-    NUMBERS,
-    cast_to,
-    has_order,
-    is_null_literal,
-)
+from pkray.relational.functions import coercion
 from pkray.relational.functions.signatures import constant, of_types, parameter
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS
@@ -24,14 +17,14 @@ INTEGER = of_types("an integer", *INTEGERS, null=True)
 def number(argument: Expression, dialect: Dialect) -> Expression | None:
     """Take a number; the spark dialect reads text as DOUBLE."""
     is_text = argument.type.root in STRINGS
-    if is_null_literal(argument) or (is_text and dialect is Dialect.SPARK):
-        return cast_to(argument, DOUBLE)
-    return argument if argument.type.root in NUMBERS else None
+    if coercion.is_null_literal(argument) or (is_text and dialect is Dialect.SPARK):
+        return coercion.cast_to(argument, coercion.DOUBLE)
+    return argument if argument.type.root in coercion.NUMBERS else None
 
 
 def check_ordered(name: str, argument: Expression, *, nested: bool = False) -> None:
     """Refuse values that have no order; ARRAYs and ROWs too, unless said otherwise."""
-    if argument.type.is_nested and not (nested and has_order(argument.type)):
+    if argument.type.is_nested and not (nested and coercion.has_order(argument.type)):
         raise QueryError(
             f"{name} cannot order values of {argument.type}: give a number, text or a time",
             function=name,
@@ -47,4 +40,4 @@ def whole_number(name: str, said: Expression, what: str, low: int | None = None)
         raise QueryError(f"{what} of {name} must be {wanted}; {given!r} given", function=name)
     if not -(2**31) <= given < 2**31:
         raise QueryError(f"{what} of {name} is {given}: it must be an INT", function=name)
-    return Literal(INT.with_nullable(False), given)
+    return Literal(coercion.INT.with_nullable(False), given)

@@ -13,14 +13,8 @@ import pyarrow as pa
 from pkray.columns.keys import argsort, begins
 from pkray.errors import QueryError
 from pkray.relational.cancellation import checkpoint
+from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    SPARK,
-    Resolved,
-    Written,
-    compute,
-    define_aggregate,
-)
 from pkray.relational.functions.aggregates.arguments import number, whole_number
 from pkray.relational.functions.aggregates.rows import Chosen, nothing
 from pkray.relational.functions.casts.numbers import decimal_to_float, float_to_decimal, saturated
@@ -34,7 +28,7 @@ CHECKED_VALUES = 4096
 """Values between two looks at whether the query is still wanted: some ten milliseconds."""
 
 
-def _histogram(call: Written) -> Resolved:
+def _histogram(call: aggregate.Written) -> aggregate.Resolved:
     check_count(call.name, call.arguments, 2, 2)
     value, said = call.arguments
     if value.type.root not in TIMES:
@@ -48,7 +42,7 @@ def _histogram(call: Written) -> Resolved:
     bins = whole_number(call.name, said, "the number of bins", 2)
     fields = (DataField(0, "x", value.type.with_nullable(True)), DataField(1, "y", DOUBLE))
     kind = DataType("ARRAY", element=DataType("ROW", fields=fields))
-    return Resolved("histogram_numeric", (value,), (bins,), kind)
+    return aggregate.Resolved("histogram_numeric", (value,), (bins,), kind)
 
 
 def _histograms(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
@@ -199,11 +193,11 @@ def _typed(centres: np.ndarray, kind: DataType) -> pa.Array:
     return whole.view(value.arrow) if value.root in TIMES else whole.cast(value.arrow)
 
 
-compute("histogram_numeric", accumulate=Chosen.of_all(_histograms))
-define_aggregate(
+aggregate.compute("histogram_numeric", accumulate=Chosen.of_all(_histograms))
+aggregate.define_aggregate(
     "histogram_numeric",
     "histogram_numeric(x, bins) -> ARRAY<ROW<x, y DOUBLE>>",
     "Gives bins that lie where the values do: centres, and how many values each has.",
     _histogram,
-    dialects=SPARK,
+    dialects=aggregate.SPARK,
 )

@@ -28,13 +28,7 @@ from pkray.relational.functions.aggregates.folds import Finish, Fold, State, bou
 from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.aggregates.rows import without
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, cast_to
-from pkray.relational.functions.numbers.exact_sums import (
-    ExactSums,
-    GroupNumbers,
-    decimal_words,
-    decimals_of,
-    divide_decimals,
-)
+from pkray.relational.functions.numbers import exact_sums
 from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, WindowCall
@@ -93,9 +87,9 @@ class Sum(Count):
     def __init__(self, call: AggregateCall, types: Sequence[pa.DataType] = ()) -> None:
         super().__init__(call, types)
         self.kind = types[0]
-        self.exact = ExactSums()
+        self.exact = exact_sums.ExactSums()
         narrow = pa.types.is_float32(self.kind) and call.function == "sum"
-        self.floats = GroupNumbers(np.float32 if narrow else np.float64)
+        self.floats = exact_sums.GroupNumbers(np.float32 if narrow else np.float64)
 
     def _add(self, groups: np.ndarray, count: int, columns: Arrays) -> None:
         super()._add(groups, count, columns)
@@ -212,16 +206,16 @@ def _decimal_means(
     shift = scale - totals.type.scale
     none = (counts == 0) | np.asarray(totals.is_null())
     if shift >= 0 and bound(totals) * 10**scale < 1 << 62:
-        words = decimal_words(totals.cast(pa.decimal128(38, totals.type.scale)))
+        words = exact_sums.decimal_words(totals.cast(pa.decimal128(38, totals.type.scale)))
         sums = np.where(none, 0, words[:, 0]) * 10**shift
         divisors = np.where(none, 1, counts)
         rounded = np.sign(sums) * ((2 * np.abs(sums) + divisors) // (2 * divisors))
-        return without(decimals_of(rounded, rounded >> 63, kind), none)
+        return without(exact_sums.decimals_of(rounded, rounded >> 63, kind), none)
     try:
         totals = totals.cast(pa.decimal128(38, totals.type.scale))
     except pa.ArrowInvalid:
         raise _overflow(call, totals) from None
-    quotients = divide_decimals(totals, np.where(none, 0, counts), scale)
+    quotients = exact_sums.divide_decimals(totals, np.where(none, 0, counts), scale)
     try:
         return quotients.cast(kind)
     except pa.ArrowInvalid:

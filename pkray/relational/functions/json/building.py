@@ -9,19 +9,11 @@ import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
+from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import STRING
 from pkray.relational.functions.function import NO_SPARK, Kernel, Value
 from pkray.relational.functions.json.functions import JSON
 from pkray.relational.functions.json.values import decode, encode, to_plain
-from pkray.relational.functions.signatures import (
-    anything,
-    constant_text,
-    result,
-    takes,
-    text,
-    text_literal,
-)
 from pkray.relational.functions.values import as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.rows.python_values import to_python_list
@@ -58,9 +50,9 @@ for _name, _about, _compute in (
         _name,
         f"{_name}(text) -> STRING",
         _about,
-        takes(_name, text),
+        signatures.takes(_name, signatures.text),
         _by_text(_compute),
-        result(STRING),
+        signatures.result(STRING),
         NO_SPARK,
         dialects=_FLINK,
         fallible=False,
@@ -84,9 +76,9 @@ JSON.add(
     "json_string",
     "json_string(value) -> STRING",
     "Write a value as JSON.",
-    takes("json_string", anything),
+    signatures.takes("json_string", signatures.anything),
     _written,
-    result(STRING),
+    signatures.result(STRING),
     NO_SPARK,
     dialects=_FLINK,
     fallible=False,
@@ -99,16 +91,18 @@ def _member(value: Expression, on_null: str) -> Expression:
     said = value if built else function.resolve("json_string", (value,), Dialect.FLINK)
     if on_null == ABSENT:
         return said
-    return function.resolve("coalesce", (said, text_literal("null")), Dialect.FLINK)
+    return function.resolve("coalesce", (said, signatures.text_literal("null")), Dialect.FLINK)
 
 
 def _built(start: str, members: Sequence[Expression], end: str) -> Expression:
     """Put members that are not NULL between brackets."""
-    whole: Expression = text_literal(start + end)
+    whole: Expression = signatures.text_literal(start + end)
     if members:
         lists = function.resolve("array", tuple(members), Dialect.FLINK)
-        inside = function.resolve("array_join", (lists, text_literal(",")), Dialect.FLINK)
-        parts = (text_literal(start), inside, text_literal(end))
+        inside = function.resolve(
+            "array_join", (lists, signatures.text_literal(",")), Dialect.FLINK
+        )
+        parts = (signatures.text_literal(start), inside, signatures.text_literal(end))
         whole = function.resolve("concat", parts, Dialect.FLINK)
     return Call(whole.type, "json_built", (whole,))
 
@@ -128,7 +122,7 @@ def _document(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 def _json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    document = takes("json_document", text)(arguments, dialect)
+    document = signatures.takes("json_document", signatures.text)(arguments, dialect)
     return Call(document.type, "json_built", (document,))
 
 
@@ -146,7 +140,7 @@ JSON.add(
     "Give text that is JSON; others are refused.",
     None,
     _document,
-    result(STRING),
+    signatures.result(STRING),
     NO_SPARK,
 )
 
@@ -158,13 +152,16 @@ def _json_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
 def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Type it: what becomes of NULL, then names and values in turn."""
     on_null, *pairs = arguments
-    said = constant_text("json_object", on_null, "what becomes of NULL")
+    said = signatures.constant_text("json_object", on_null, "what becomes of NULL")
     if len(pairs) % 2:
         raise QueryError("json_object takes names and values in pairs", function="json_object")
     members: list[Expression] = []
     for key, value in zip(pairs[::2], pairs[1::2], strict=True):
-        name = constant_text("json_object", key, "a name")
-        parts = (text_literal(f"{json.dumps(name, ensure_ascii=False)}:"), _member(value, said))
+        name = signatures.constant_text("json_object", key, "a name")
+        parts = (
+            signatures.text_literal(f"{json.dumps(name, ensure_ascii=False)}:"),
+            _member(value, said),
+        )
         members.append(function.resolve("concat", parts, dialect))
     return _built("{", members, "}")
 

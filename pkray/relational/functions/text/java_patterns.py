@@ -12,24 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from pkray.relational.functions.text import java_pattern_tree as tree
 from pkray.relational.functions.text.java_pattern_parser import Parser
-from pkray.relational.functions.text.java_pattern_tree import (
-    MOST,
-    Assertion,
-    Chars,
-    Choice,
-    Group,
-    Node,
-    PatternError,
-    Repeat,
-    Sequence,
-    any_node,
-    empty_part,
-    groups_of,
-    has,
-    inverted,
-    merged,
-)
 
 
 @dataclass(frozen=True)
@@ -50,9 +34,9 @@ def _shown(code: int) -> str:
     return letter if letter.isascii() and letter.isalnum() else f"\\x{{{code:x}}}"
 
 
-def _class_text(chars: Chars) -> str:
-    if chars.ranges == ((0, MOST),):
-        chars = Chars(negated=not chars.negated)
+def _class_text(chars: tree.Chars) -> str:
+    if chars.ranges == ((0, tree.MOST),):
+        chars = tree.Chars(negated=not chars.negated)
     if not chars.ranges and not chars.terms:
         return r"(?s:.)" if chars.negated else r"[^\x00-\x{10ffff}]"
     if not chars.negated and not chars.terms and len(chars.ranges) == 1:
@@ -66,16 +50,16 @@ def _class_text(chars: Chars) -> str:
     return f"[{'^' if chars.negated else ''}{inside}{''.join(sorted(chars.terms))}]"
 
 
-def _placed(chars: Chars, end: LineEnd) -> Chars:
+def _placed(chars: tree.Chars, end: LineEnd) -> tree.Chars:
     """Write characters as they are in text with this end."""
     gone = [(ord(each), ord(each)) for each in ("\n", end.stand_in)]
-    kept = inverted(merged((*inverted(chars.ranges), *gone)))
+    kept = tree.inverted(tree.merged((*tree.inverted(chars.ranges), *gone)))
     moved = (("\n", end.stand_in), (end.first, "\n"))
-    new = [(ord(to),) * 2 for each, to in moved if has(chars.ranges, each)]
-    return replace(chars, ranges=merged((*kept, *new)))
+    new = [(ord(to),) * 2 for each, to in moved if tree.has(chars.ranges, each)]
+    return replace(chars, ranges=tree.merged((*kept, *new)))
 
 
-def written(node: Node, groups: Mapping[int, str], end: LineEnd | None) -> str:
+def written(node: tree.Node, groups: Mapping[int, str], end: LineEnd | None) -> str:
     """Write a tree for RE2.
 
     Args:
@@ -83,29 +67,29 @@ def written(node: Node, groups: Mapping[int, str], end: LineEnd | None) -> str:
         end: how text is written whose last line has an end; None: it has none.
     """
     match node:
-        case Chars():
+        case tree.Chars():
             return _class_text(_placed(node, end) if end else node)
-        case Assertion("^"):
+        case tree.Assertion("^"):
             return r"\A"
-        case Assertion("$"):
+        case tree.Assertion("$"):
             return "(?m:$)" if end else r"\z"
-        case Assertion(kind):
+        case tree.Assertion(kind):
             return f"\\{kind}"
-        case Group(number, body):
+        case tree.Group(number, body):
             start = "(?:" if number is None else groups.get(number, "(?:")
             return f"{start}{written(body, groups, end)})"
-        case Sequence(parts):
+        case tree.Sequence(parts):
             return "".join(
                 f"(?:{written(each, groups, end)})"
-                if isinstance(each, Choice)
+                if isinstance(each, tree.Choice)
                 else written(each, groups, end)
                 for each in parts
             )
-        case Choice(parts):
+        case tree.Choice(parts):
             return "|".join(written(each, groups, end) for each in parts)
-        case Repeat(body, least, most, lazy):
+        case tree.Repeat(body, least, most, lazy):
             inside = written(body, groups, end)
-            if not isinstance(body, Chars | Group):
+            if not isinstance(body, tree.Chars | tree.Group):
                 inside = f"(?:{inside})"
             known = {(0, None): "*", (1, None): "+", (0, 1): "?"}.get((least, most))
             upper = "" if most == least else "," if most is None else f",{most}"
@@ -126,11 +110,11 @@ class Pattern:
     """
 
     text: str
-    root: Node
+    root: tree.Node
     groups: int
     names: Mapping[str, int]
     has_end: bool
-    empty: Node | None
+    empty: tree.Node | None
     unlike: frozenset[int]
 
     def re2(self, captured: Iterable[int] = (), end: LineEnd | None = None) -> str:
@@ -158,9 +142,11 @@ def parsed(text: str) -> Pattern:
     """
     parser = Parser(text)
     root = parser.whole()
-    has_end = any_node(root, lambda node: node == Assertion("$"))
-    empty = empty_part(root)
-    if empty and any_node(empty, lambda node: node == Assertion("B")):
-        raise PatternError(text.index("\\B"), "\\B is not supported where all else may be empty")
-    unlike = frozenset(groups_of(root))
+    has_end = tree.any_node(root, lambda node: node == tree.Assertion("$"))
+    empty = tree.empty_part(root)
+    if empty and tree.any_node(empty, lambda node: node == tree.Assertion("B")):
+        raise tree.PatternError(
+            text.index("\\B"), "\\B is not supported where all else may be empty"
+        )
+    unlike = frozenset(tree.groups_of(root))
     return Pattern(text, root, parser.groups, parser.names, has_end, empty, unlike)

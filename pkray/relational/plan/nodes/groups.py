@@ -23,12 +23,7 @@ from pkray.relational.plan.node import (
     State,
     WindowBounds,
 )
-from pkray.relational.plan.nodes.changes import (
-    Exchange,
-    are_of_windows,
-    open_windows,
-    without_bounds,
-)
+from pkray.relational.plan.nodes import changes
 from pkray.relational.plan.nodes.rows import Filter, Project
 from pkray.relational.plan.nodes.windows import Slices, Window, WindowKind
 
@@ -78,7 +73,7 @@ class Aggregate(OneInput):
 
     def states(self) -> tuple[State, ...]:
         if self.is_windowed():
-            return (open_windows("windowAggregateState", self.keys),)
+            return (changes.open_windows("windowAggregateState", self.keys),)
         values = any(call.distinct or self._keeps_values(call) for _, call in self.aggregates)
         grows = "groups and their distinct values" if values else "groups"
         grows = grows if self.keys else "one row"
@@ -99,13 +94,13 @@ class Aggregate(OneInput):
         return bounds and bounds.kept(self.keys)
 
     def is_windowed(self) -> bool:
-        return are_of_windows(self.input, self.keys)
+        return changes.are_of_windows(self.input, self.keys)
 
     def exchanged(self) -> Node:
-        keys = without_bounds(self.input, self.keys)
+        keys = changes.without_bounds(self.input, self.keys)
         if _are_sessions_of(self.input, keys):
             return self
-        return self.with_inputs(Exchange(self.input, keys))
+        return self.with_inputs(changes.Exchange(self.input, keys))
 
     def remarks(self) -> Iterator[Lint]:
         retracts = change_kinds(self.input) != INSERT
@@ -145,7 +140,7 @@ class Distinct(OneInput):
         return self.input.comes_in_time(column)
 
     def exchanged(self) -> Node:
-        return self.with_inputs(Exchange(self.input, self.fields.names))
+        return self.with_inputs(changes.Exchange(self.input, self.fields.names))
 
 
 def _are_sessions_of(node: Node, keys: tuple[str, ...]) -> bool:

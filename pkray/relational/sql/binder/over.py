@@ -8,13 +8,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
+from pkray.relational.functions.aggregates import catalogue
 from pkray.relational.functions.aggregates.aggregate import Resolved
-from pkray.relational.functions.aggregates.catalogue import (
-    is_aggregate,
-    is_window,
-    resolve_aggregate,
-    resolve_window,
-)
 from pkray.relational.functions.coercion import BOOLEAN, INT
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import Case, Expression, Frame, Literal, SortKey, WindowCall
@@ -105,8 +100,8 @@ class OverBinder:
                 "QUALIFY",
                 **position(node),
             )
-        if isinstance(node, exp.Anonymous) and is_window(node.name):
-            known = is_aggregate(node.name, self.queries.dialect)
+        if isinstance(node, exp.Anonymous) and catalogue.is_window(node.name):
+            known = catalogue.is_aggregate(node.name, self.queries.dialect)
             if not known:
                 raise QueryError(
                     f"{node.name} needs a window: write {node.name}(…) OVER (ORDER BY …)",
@@ -202,8 +197,8 @@ class OverBinder:
         if udf is not None and str(udf.kind) == "aggregate":
             return Resolved("udf", udf.typed(arguments), (), udf.type), udf
         try:
-            if is_window(name):
-                return resolve_window(name, arguments, dialect), None
+            if catalogue.is_window(name):
+                return catalogue.resolve_window(name, arguments, dialect), None
             if call.ignore_nulls and name.lower() in IGNORING:
                 arguments = (*arguments, Literal(BOOLEAN.with_nullable(False), True))
             if name.lower() in ("avg", "mean") and arguments and arguments[0].type.span:
@@ -211,7 +206,7 @@ class OverBinder:
                     f"{name} of an INTERVAL with OVER is not offered: divide sum(…) OVER by "
                     "count(…) OVER"
                 )
-            return resolve_aggregate(name, arguments, dialect), None
+            return catalogue.resolve_aggregate(name, arguments, dialect), None
         except (QueryError, UnsupportedError) as error:
             if "line" in error.values:
                 raise
@@ -223,7 +218,7 @@ class OverBinder:
         if call.filter is None:
             return resolved.arguments
         known = facts(resolved.function)
-        if is_window(call.name) or known.keeps_nulls or known.required_from:
+        if catalogue.is_window(call.name) or known.keeps_nulls or known.required_from:
             raise UnsupportedError(
                 f"{call.name} with FILTER and OVER is not offered", **position(call.node)
             )

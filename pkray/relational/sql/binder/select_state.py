@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of
+from pkray.relational.sql.binder import scope as scopes
 from pkray.relational.sql.binder.calls import AggregateNames
 from pkray.relational.sql.binder.clauses import check_window_function
 from pkray.relational.sql.binder.context import Pair, Queries
@@ -13,14 +14,6 @@ from pkray.relational.sql.binder.from_clause.joins import EQUALITIES, normalized
 from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
 from pkray.relational.sql.binder.over import OverBinder
 from pkray.relational.sql.binder.patterns import filtered
-from pkray.relational.sql.binder.scope import (
-    Correlation,
-    NeedsDomainError,
-    OuterRef,
-    Rows,
-    Scope,
-    outer_references,
-)
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
@@ -38,15 +31,15 @@ class SelectState:
         window: the ``window(…)`` that rows were put in, and its column.
     """
 
-    rows: Rows
-    base: Scope
-    scope: Scope | GroupedScope
+    rows: scopes.Rows
+    base: scopes.Scope
+    scope: scopes.Scope | GroupedScope
 
     def __init__(
         self,
         queries: Queries,
         select: exp.Select,
-        correlation: Correlation | None,
+        correlation: scopes.Correlation | None,
         *,
         is_scalar: bool,
     ) -> None:
@@ -109,13 +102,13 @@ class SelectState:
 
     def settled(self, expression: Expression) -> Expression:
         """Read columns of the query around from rows that are equal to them, if there are any."""
-        return self.settle(expression) if outer_references(expression) else expression
+        return self.settle(expression) if scopes.outer_references(expression) else expression
 
     def settle(self, expression: Expression) -> Expression:
         """Read columns of the query around from rows that are equal to them."""
 
         def change(part: Expression) -> Expression:
-            if not isinstance(part, OuterRef):
+            if not isinstance(part, scopes.OuterRef):
                 return part
             for pair in self.pairs:
                 if isinstance(pair.outer, ColumnRef) and pair.outer.name == part.name:
@@ -123,7 +116,7 @@ class SelectState:
                     if mine.type.with_nullable(True) == part.type.with_nullable(True):
                         return mine
             equal = [each.outer.name for each in self.pairs if isinstance(each.outer, ColumnRef)]
-            raise NeedsDomainError(part, self.select, equal)
+            raise scopes.NeedsDomainError(part, self.select, equal)
 
         return expression.transform(change)
 
@@ -141,7 +134,7 @@ class SelectState:
         """Sort a condition: for the rows here, or for the join with the query around."""
         if condition == TRUE:
             return
-        if not outer_references(condition):
+        if not scopes.outer_references(condition):
             local.append(condition)
         elif not self._as_pair(condition):
             self.residuals.append(condition)
@@ -150,13 +143,15 @@ class SelectState:
         if not isinstance(condition, Call) or condition.function not in EQUALITIES:
             return False
         for inner, outer in (condition.arguments, condition.arguments[::-1]):
-            mixed = outer.columns() or outer_references(inner) or not inner.columns()
+            mixed = outer.columns() or scopes.outer_references(inner) or not inner.columns()
             same = inner.type.with_nullable(True) == outer.type.with_nullable(True)
             if mixed or not same:
                 continue
             (column,) = self.rows.compute([normalized(inner, self.dialect)], "c")
             around = outer.transform(
-                lambda part: ColumnRef(part.type, part.name) if isinstance(part, OuterRef) else part
+                lambda part: (
+                    ColumnRef(part.type, part.name) if isinstance(part, scopes.OuterRef) else part
+                )
             )
             self.pairs.append(Pair(around, column, EQUALITIES[condition.function]))
             return True

@@ -8,14 +8,8 @@ from pkray.errors import QueryError
 from pkray.relational.plan.lookup_options import LOOKUP
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.context import Pair
+from pkray.relational.sql.binder.from_clause import conditions
 from pkray.relational.sql.binder.from_clause.base import FromBase, Item
-from pkray.relational.sql.binder.from_clause.conditions import (
-    bind_on,
-    kind_of,
-    merge,
-    moved,
-    using_names,
-)
 from pkray.relational.sql.binder.from_clause.items import bind_item
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.from_clause.laterals import is_lateral, join_lateral, lateral_view
@@ -90,7 +84,7 @@ class FromBinder(FromBase):
             self._join(join)
 
     def _join(self, join: exp.Join) -> None:
-        kind = kind_of(join)
+        kind = conditions.kind_of(join)
         tree = join.this
         on = join.args.get("on")
         if is_lateral(tree):
@@ -101,10 +95,10 @@ class FromBinder(FromBase):
             return
         item = self.item(tree)
         builder = JoinBuilder(self.rows, item.node, self.dialect)
-        columns = moved(item.columns, builder)
-        using = using_names(self, join, item)
+        columns = conditions.moved(item.columns, builder)
+        using = conditions.using_names(self, join, item)
         if using:
-            merge(self, builder, kind, columns, using, item, join)
+            conditions.merge(self, builder, kind, columns, using, item, join)
             return
         whole = Scope(
             Rows(builder.join(JoinKind.INNER), self.queries.numbers),
@@ -112,7 +106,7 @@ class FromBinder(FromBase):
             self.dialect,
             self.correlation,
         )
-        later = bind_on(self, builder, whole, on, kind, item) if on is not None else []
+        later = conditions.bind_on(self, builder, whole, on, kind, item) if on is not None else []
         self.pass_on(item, builder)
         self.rows.node = as_interval_join(builder.join(kind))
         if kind.keeps_right:
