@@ -20,27 +20,23 @@ CONDITIONAL = Family("conditional")
 NESTED = Family("nested")
 
 
-def _raise(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if rows:
-        said = values[0] if isinstance(values[0], pa.Scalar) else values[0][0]
-        raise EvaluationError(str(said.as_py()), function="raise_error", row=0)
-    return pa.nulls(0, pa.string())
-
-
 def _raised(message: str) -> Expression:
     said = Literal(STRING.with_nullable(False), message)
     return Call(STRING, "raise_error", (said,))
 
 
-CONDITIONAL.add(
-    "raise_error",
+@CONDITIONAL.kernel(
     "raise_error(message) -> STRING",
     "Stop the query with a message.",
     takes("raise_error", text, gives=STRING, nullable=True),
-    _raise,
     spark=lambda call, arguments: f"CAST(raise_error({arguments[0]}) AS STRING)",
     deterministic=False,
 )
+def _raise(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if rows:
+        said = values[0] if isinstance(values[0], pa.Scalar) else values[0][0]
+        raise EvaluationError(str(said.as_py()), function="raise_error", row=0)
+    return pa.nulls(0, pa.string())
 
 
 def _assert_true(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -56,7 +52,6 @@ def _assert_true(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 
 
 CONDITIONAL.add(
-    "assert_true",
     "assert_true(condition [, message]) -> STRING",
     "Stop the query where a condition is not true; NULL elsewhere.",
     _assert_true,
@@ -99,7 +94,7 @@ def _typeof(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Literal(STRING.with_nullable(False), said)
 
 
-CONDITIONAL.add("typeof", "typeof(x) -> STRING", "Name the type of a value.", _typeof, never)
+CONDITIONAL.add("typeof(x) -> STRING", "Name the type of a value.", _typeof, never)
 
 
 def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -117,7 +112,6 @@ def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 NESTED.add(
-    "element",
     "element(ARRAY) -> element",
     "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
     _element,
@@ -138,7 +132,6 @@ for _name, _remedy in (
     ("multiset", "there is no MULTISET type; write ARRAY[…]"),
 ):
     CONDITIONAL.add(
-        _name,
         f"{_name}(…)",
         f"Is refused: {_remedy}.",
         _refused(_name.upper(), _remedy),

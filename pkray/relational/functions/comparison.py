@@ -177,12 +177,6 @@ def _compare(call: Call, values: Sequence[Value], rows: int) -> Value:
     return table[call.function](values[0], values[1])
 
 
-def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
-    left, right = values
-    same = pc.coalesce(equal_values(left, right), False)
-    return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
-
-
 def operator(symbol: str) -> Callable[[Call, Sequence[str]], str]:
     """Make the Spark SQL of an operator between its arguments."""
     return lambda call, arguments: f"({f' {symbol} '.join(arguments)})"
@@ -209,7 +203,6 @@ for _name, _symbol, _word in (
     ("greater_equal", ">=", "are equal or in descending order"),
 ):
     COMPARISON.add(
-        _name,
         f"left {_symbol} right -> BOOLEAN",
         f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
         _compares(_name),
@@ -217,18 +210,23 @@ for _name, _symbol, _word in (
         spark=_equality(_symbol),
         synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
         fallible=False,
+        name=_name,
     )
 
-COMPARISON.add(
-    "not_distinct",
+
+@COMPARISON.kernel(
     "left <=> right -> BOOLEAN",
     "Tell whether two values are equal or both NULL.",
     _compares("not_distinct", distinct=True),
-    _not_distinct,
     spark=_equality("<=>"),
     synonyms=("<=>", "equal_null"),
     fallible=False,
+    name="not_distinct",
 )
+def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
+    left, right = values
+    same = pc.coalesce(equal_values(left, right), False)
+    return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
 
 
 def _joined(word: str) -> Resolver:
@@ -247,34 +245,31 @@ def _truth(name: str, argument: Expression, dialect: Dialect) -> Expression:
     return taken
 
 
+@COMPARISON.kernel(
+    "left AND right -> BOOLEAN",
+    "Tell whether all conditions are true.",
+    _joined("and"),
+    spark=operator("AND"),
+    fallible=False,
+    name="and",
+)
 def _and(call: Call, values: Sequence[Value], rows: int) -> Value:
     return reduce(pc.and_kleene, values)
 
 
+@COMPARISON.kernel(
+    "left OR right -> BOOLEAN",
+    "Tell whether a condition is true.",
+    _joined("or"),
+    spark=operator("OR"),
+    fallible=False,
+    name="or",
+)
 def _or(call: Call, values: Sequence[Value], rows: int) -> Value:
     return reduce(pc.or_kleene, values)
 
 
 COMPARISON.add(
-    "and",
-    "left AND right -> BOOLEAN",
-    "Tell whether all conditions are true.",
-    _joined("and"),
-    _and,
-    spark=operator("AND"),
-    fallible=False,
-)
-COMPARISON.add(
-    "or",
-    "left OR right -> BOOLEAN",
-    "Tell whether a condition is true.",
-    _joined("or"),
-    _or,
-    spark=operator("OR"),
-    fallible=False,
-)
-COMPARISON.add(
-    "not",
     "NOT condition -> BOOLEAN",
     "Tell whether a condition is false.",
     takes("not", boolean, gives=BOOLEAN),
@@ -282,11 +277,11 @@ COMPARISON.add(
     spark=lambda call, arguments: f"(NOT {arguments[0]})",
     synonyms=("!",),
     fallible=False,
+    name="not",
 )
 
 
 COMPARISON.add(
-    "is_null",
     "value IS NULL -> BOOLEAN",
     "Tell whether a value is NULL.",
     takes("is_null", anything, gives=BOOLEAN, nullable=False),
@@ -294,9 +289,9 @@ COMPARISON.add(
     spark=lambda call, arguments: f"({arguments[0]} IS NULL)",
     synonyms=("isnull",),
     fallible=False,
+    name="is_null",
 )
 COMPARISON.add(
-    "is_not_null",
     "value IS NOT NULL -> BOOLEAN",
     "Tell whether a value is not NULL.",
     takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
@@ -304,6 +299,7 @@ COMPARISON.add(
     spark=lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
     synonyms=("isnotnull",),
     fallible=False,
+    name="is_not_null",
 )
 
 
@@ -346,13 +342,13 @@ def _spark_in(call: Call, arguments: Sequence[str]) -> str:
 
 
 COMPARISON.add(
-    "in",
     "value IN (value, …) -> BOOLEAN",
     "Tell whether a value is one of others.",
     _resolve_in,
     _in,
     spark=_spark_in,
     fallible=False,
+    name="in",
 )
 
 
@@ -404,10 +400,10 @@ for _name, _about in (
     ("ilike", "Match text with a LIKE pattern, whatever the case of letters."),
 ):
     COMPARISON.add(
-        _name,
         f"text {_name.upper()} pattern [ESCAPE character] -> BOOLEAN",
         _about,
         _likes(_name),
         _like,
         spark=_spark_like,
+        name=_name,
     )

@@ -33,12 +33,6 @@ def _coalesce(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return Call(kept[0].type.with_nullable(nullable), "coalesce", tuple(kept))
 
 
-def _coalesced(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if pa.types.is_nested(call.type.arrow):
-        return _nested_coalesce(values, rows)
-    return pc.coalesce(*values)
-
-
 def _nested_coalesce(values: Sequence[Value], rows: int) -> Value:
     found = as_array(values[0], rows)
     for each in values[1:]:
@@ -145,14 +139,18 @@ def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([wanted], [values[1], values[0]], dialect)
 
 
-CONDITIONAL.add(
-    "coalesce",
+@CONDITIONAL.kernel(
     "coalesce(value, …) -> value",
     "Give the first value that is not NULL.",
     _coalesce,
-    _coalesced,
     fallible=False,
 )
+def _coalesced(call: Call, values: Sequence[Value], rows: int) -> Value:
+    if pa.types.is_nested(call.type.arrow):
+        return _nested_coalesce(values, rows)
+    return pc.coalesce(*values)
+
+
 for _name, _usage, _about, _resolver, _synonyms in (
     ("nvl", "nvl(value, value) -> value", "Give the second value where the first is NULL.",
      _exactly("nvl", 2, _coalesce), ("ifnull",)),
@@ -171,9 +169,8 @@ for _name, _usage, _about, _resolver, _synonyms in (
     ("nanvl", "nanvl(number, number) -> DOUBLE", "Give the second number where the first is NaN.",
      _nanvl, ()),
 ):  # fmt: skip
-    CONDITIONAL.add(_name, _usage, _about, _resolver, never, synonyms=_synonyms)
+    CONDITIONAL.add(_usage, _about, _resolver, never, synonyms=_synonyms, name=_name)
 CONDITIONAL.add(
-    "isnan",
     "isnan(number) -> BOOLEAN",
     "Tell whether a number is NaN; false for NULL.",
     signatures.takes("isnan", signatures.floating, gives=coercion.BOOLEAN, nullable=False),

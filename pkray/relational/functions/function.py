@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -115,7 +115,6 @@ class Family:
 
     def add(
         self,
-        name: str,
         usage: str,
         about: str,
         resolve: Resolver | None,
@@ -123,15 +122,20 @@ class Family:
         typing: Typing | None = None,
         spark: SparkText | None = None,
         *,
+        name: str = "",
         synonyms: tuple[str, ...] = (),
         dialects: frozenset[Dialect] = frozenset(Dialect),
         deterministic: bool = True,
         fallible: bool = True,
     ) -> None:
-        """Define a function; `Function` says what the arguments are."""
+        """Define a function; `Function` says what the arguments are.
+
+        Args:
+            name: by default what stands before the bracket of its usage.
+        """
         define(
             Function(
-                name,
+                name or usage.partition("(")[0],
                 usage,
                 about,
                 resolve,
@@ -146,13 +150,43 @@ class Family:
             )
         )
 
-    def alias(
+    def kernel(
+        self,
+        usage: str,
+        about: str,
+        resolve: Resolver | None,
+        typing: Typing | None = None,
+        spark: SparkText | None = None,
+        **facts: Any,
+    ) -> Callable[[Kernel], Kernel]:
+        """Define a function, as `add` does, that the kernel below computes."""
+
+        def define_with(kernel: Kernel) -> Kernel:
+            self.add(usage, about, resolve, kernel, typing, spark, **facts)
+            return kernel
+
+        return define_with
+
+    def add_inner(
         self,
         name: str,
+        about: str,
+        kernel: Kernel,
+        typing: Typing | None = None,
+        spark: SparkText | None = None,
+        *,
+        fallible: bool = True,
+    ) -> None:
+        """Define a function that only the binder calls."""
+        self.add("", about, None, kernel, typing, spark, name=name, fallible=fallible)
+
+    def alias(
+        self,
         usage: str,
         about: str,
         resolve: Resolver,
         *synonyms: str,
+        name: str = "",
         dialects: frozenset[Dialect] = frozenset(Dialect),
     ) -> None:
         """Define what becomes calls of other functions when it is bound."""
@@ -160,7 +194,9 @@ class Family:
         def typing(arguments: tuple[Expression, ...]) -> DataType:
             return resolve(arguments, Dialect.SPARK).type
 
-        self.add(name, usage, about, resolve, never, typing, synonyms=synonyms, dialects=dialects)
+        self.add(
+            usage, about, resolve, never, typing, name=name, synonyms=synonyms, dialects=dialects
+        )
 
 
 def never(call: Call, values: Sequence[Value], rows: int) -> Value:

@@ -30,7 +30,6 @@ def _tells(name: str, value: Callable[[], str], about: str, *synonyms: str) -> N
 
     both = name == "current_database"
     CONDITIONAL.alias(
-        name,
         f"{name}() -> STRING",
         about,
         resolve,

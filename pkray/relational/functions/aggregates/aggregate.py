@@ -86,20 +86,17 @@ def _define(table: dict[str, Aggregate], aggregate: Aggregate) -> None:
 
 
 def define_aggregate(
-    name: str,
-    usage: str,
-    about: str,
-    resolve: Resolver,
-    *synonyms: str,
-    dialects: frozenset[Dialect] = BOTH,
+    usage: str, about: str, resolve: Resolver, *synonyms: str, dialects: frozenset[Dialect] = BOTH
 ) -> None:
     """Add an aggregate to the table."""
-    _define(AGGREGATES, Aggregate(name, usage, about, resolve, synonyms, dialects))
+    _define(
+        AGGREGATES, Aggregate(usage.partition("(")[0], usage, about, resolve, synonyms, dialects)
+    )
 
 
-def define_window(name: str, usage: str, about: str, resolve: Resolver) -> None:
+def define_window(usage: str, about: str, resolve: Resolver) -> None:
     """Add a window function to the table."""
-    _define(WINDOWS, Aggregate(name, usage, about, resolve))
+    _define(WINDOWS, Aggregate(usage.partition("(")[0], usage, about, resolve))
 
 
 class Computation(NamedTuple):

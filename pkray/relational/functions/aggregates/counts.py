@@ -103,15 +103,8 @@ compute("count", accumulate=Count, fold=_count_fold)
 compute(
     "count_if", accumulate=CountIf, fold=lambda kinds: Fold("trues", _trues, (COUNT,), _counted)
 )
+define_aggregate("count(* | x, …) -> BIGINT", "Counts rows, or rows without NULLs.", _count)
+define_aggregate("count_if(BOOLEAN) -> BIGINT", "Counts rows where it is true.", _count_if)
 define_aggregate(
-    "count", "count(* | x, …) -> BIGINT", "Counts rows, or rows without NULLs.", _count
-)
-define_aggregate(
-    "count_if", "count_if(BOOLEAN) -> BIGINT", "Counts rows where it is true.", _count_if
-)
-define_aggregate(
-    "approx_count_distinct",
-    "approx_count_distinct(x) -> BIGINT",
-    "Counts distinct values, exactly.",
-    _distinct_count,
+    "approx_count_distinct(x) -> BIGINT", "Counts distinct values, exactly.", _distinct_count
 )

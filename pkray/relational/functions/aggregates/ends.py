@@ -183,26 +183,20 @@ compute("min", accumulate=_least_or_greatest, fold=lambda kinds: _fold("min", ki
 compute("max", accumulate=_least_or_greatest, fold=lambda kinds: _fold("max", kinds[0]))
 compute("min_by", "max_by", accumulate=_of_best_row)
 compute("first", "last", "first_value", "last_value", accumulate=_place)
-define_aggregate("min", "min(x) -> x", "Gives the least value.", _extreme)
-define_aggregate("max", "max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
-define_aggregate("min_by", "min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)
+define_aggregate("min(x) -> x", "Gives the least value.", _extreme)
+define_aggregate("max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
+define_aggregate("min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)
+define_aggregate("max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme_by)
 define_aggregate(
-    "max_by", "max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme_by
-)
-define_aggregate(
-    "first",
     "first(x [, ignore nulls BOOLEAN]) -> x",
     "Gives the value of the first row; flink's first_value that of the first without NULL.",
     first_or_last("first"),
     "first_value",
 )
 define_aggregate(
-    "last",
     "last(x [, ignore nulls BOOLEAN]) -> x",
     "Gives the value of the last row; flink's last_value that of the last without NULL.",
     first_or_last("last"),
     "last_value",
 )
-define_aggregate(
-    "any_value", "any_value(x) -> x", "Gives the value of a row.", first_or_last("first")
-)
+define_aggregate("any_value(x) -> x", "Gives the value of a row.", first_or_last("first"))

@@ -195,7 +195,6 @@ def _typed(centres: np.ndarray, kind: DataType) -> pa.Array:
 
 aggregate.compute("histogram_numeric", accumulate=Chosen.of_all(_histograms))
 aggregate.define_aggregate(
-    "histogram_numeric",
     "histogram_numeric(x, bins) -> ARRAY<ROW<x, y DOUBLE>>",
     "Gives bins that lie where the values do: centres, and how many values each has.",
     _histogram,

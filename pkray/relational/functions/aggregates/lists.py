@@ -93,7 +93,6 @@ def _as_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Array
 compute("collect_list", "array_agg", accumulate=Chosen.of_all(_as_lists))
 compute("listagg", accumulate=Chosen.of_all(_as_text))
 define_aggregate(
-    "listagg",
     "listagg(x [, separator]) [WITHIN GROUP (ORDER BY …)] -> STRING",
     "Joins text, or BYTES; the separator is empty in the spark dialect, a comma in flink.",
     _listagg,
@@ -101,21 +100,18 @@ define_aggregate(
     "group_concat",
 )
 define_aggregate(
-    "collect_list",
     "collect_list(x) -> ARRAY<x>",
     "Gives the values that are not NULL; an empty array where there are none.",
     _collected("collect_list"),
 )
 define_aggregate(
-    "collect_set",
     "collect_set(x) -> ARRAY<x>",
     "Gives the distinct values, as they first occur.",
     _collected("collect_set"),
 )
 define_aggregate(
-    "array_agg",
     "array_agg(x) -> ARRAY<x>",
     "Is collect_list in the spark dialect; in flink keeps NULLs and gives NULL for no rows.",
     _array_agg,
 )
-define_aggregate("collect", "collect(x)", "Is refused: use array_agg.", _multiset, dialects=FLINK)
+define_aggregate("collect(x)", "Is refused: use array_agg.", _multiset, dialects=FLINK)

@@ -160,31 +160,25 @@ def _most_frequent(
 compute("percentile_cont", "percentile_disc", accumulate=Chosen.of_all(_percentiles))
 compute("mode", accumulate=Chosen.of_all(_most_frequent))
 define_aggregate(
-    "percentile",
     "percentile(number, share 0..1 | ARRAY of them) -> DOUBLE | ARRAY<DOUBLE>",
     "Gives the percentile, interpolated.",
     _percentile,
 )
 define_aggregate(
-    "percentile_cont",
     "percentile_cont(share | ARRAY) WITHIN GROUP (ORDER BY number) -> DOUBLE | ARRAY<DOUBLE>",
     "Gives the percentile, interpolated.",
     _percentile,
 )
 define_aggregate(
-    "percentile_disc",
     "percentile_disc(share) WITHIN GROUP (ORDER BY x) -> x; DOUBLE of numbers (spark)",
     "Gives the least value with at least this share of the values up to it.",
     _percentile,
 )
 define_aggregate(
-    "percentile_approx",
     "percentile_approx(x, share | ARRAY [, accuracy]) -> x | ARRAY<x>",
     "Gives the percentile as percentile_disc does, exactly.",
     _percentile,
     "approx_percentile",
 )
-define_aggregate("median", "median(number) -> DOUBLE", "Gives the middle value.", _median)
-define_aggregate(
-    "mode", "mode(x) -> x", "Gives the most frequent value, the least of several.", _mode
-)
+define_aggregate("median(number) -> DOUBLE", "Gives the middle value.", _median)
+define_aggregate("mode(x) -> x", "Gives the most frequent value, the least of several.", _mode)

@@ -138,13 +138,13 @@ for _name, _about, _synonyms in (
     ("skewness", "Gives the skewness of a population.", ()),
     ("kurtosis", "Gives the excess kurtosis of a population.", ()),
 ):
-    define_aggregate(_name, f"{_name}(number) -> DOUBLE", _about, _moments(_name), *_synonyms)
+    define_aggregate(f"{_name}(number) -> DOUBLE", _about, _moments(_name), *_synonyms)
 for _name, _about in (
     ("covar_pop", "Gives the covariance of a population."),
     ("covar_samp", "Gives the covariance of a sample."),
     ("corr", "Gives Pearson's coefficient of correlation."),
 ):
-    define_aggregate(_name, f"{_name}(number, number) -> DOUBLE", _about, _moments(_name, 2))
+    define_aggregate(f"{_name}(number, number) -> DOUBLE", _about, _moments(_name, 2))
 for _name, _about in (
     ("regr_count", "Counts rows in which neither is NULL."),
     ("regr_avgx", "Gives the mean of x."),
@@ -157,4 +157,4 @@ for _name, _about in (
     ("regr_r2", "Gives the coefficient of determination."),
 ):
     kind = "BIGINT" if _name == "regr_count" else "DOUBLE"
-    define_aggregate(_name, f"{_name}(y, x) -> {kind}", _about, _regression, dialects=SPARK)
+    define_aggregate(f"{_name}(y, x) -> {kind}", _about, _regression, dialects=SPARK)

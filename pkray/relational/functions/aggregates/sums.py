@@ -242,17 +242,15 @@ compute("try_sum", accumulate=Sum)
 compute("avg", accumulate=Average, fold=_means(SUM))
 compute("avg_truncating", accumulate=Average, fold=_means(WRAPPING))
 compute("try_avg", accumulate=Average)
-define_aggregate("sum", "sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
-define_aggregate("avg", "avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
+define_aggregate("sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
+define_aggregate("avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
 define_aggregate(
-    "try_sum",
     "try_sum(number) -> BIGINT | DOUBLE | DECIMAL",
     "Adds values up; a sum that does not fit its type is NULL.",
     _trying(_sum),
     dialects=SPARK,
 )
 define_aggregate(
-    "try_avg",
     "try_avg(number) -> DOUBLE | DECIMAL",
     "Gives the mean; NULL where the sum does not fit its type.",
     _trying(_avg),

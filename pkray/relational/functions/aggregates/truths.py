@@ -70,13 +70,13 @@ compute("bool_and", accumulate=Extreme, fold=_fold("all"))
 compute("bool_or", accumulate=Extreme, fold=_fold("any"))
 compute("bit_and", "bit_or", "bit_xor", accumulate=Bits)
 define_aggregate(
-    "bool_and", "bool_and(BOOLEAN) -> BOOLEAN", "Whether all are true.", _logical("bool_and"),
+    "bool_and(BOOLEAN) -> BOOLEAN", "Whether all are true.", _logical("bool_and"),
     "every",
 )  # fmt: skip
 define_aggregate(
-    "bool_or", "bool_or(BOOLEAN) -> BOOLEAN", "Whether any is true.", _logical("bool_or"),
+    "bool_or(BOOLEAN) -> BOOLEAN", "Whether any is true.", _logical("bool_or"),
     "some", "any",
 )  # fmt: skip
-define_aggregate("bit_and", "bit_and(integer) -> integer", "Combines bits by AND.", _bits)
-define_aggregate("bit_or", "bit_or(integer) -> integer", "Combines bits by OR.", _bits)
-define_aggregate("bit_xor", "bit_xor(integer) -> integer", "Combines bits by XOR.", _bits)
+define_aggregate("bit_and(integer) -> integer", "Combines bits by AND.", _bits)
+define_aggregate("bit_or(integer) -> integer", "Combines bits by OR.", _bits)
+define_aggregate("bit_xor(integer) -> integer", "Combines bits by XOR.", _bits)

@@ -53,26 +53,16 @@ for _name, _about in (
     ("rank", "Gives 1 plus the number of rows before, peers left out."),
     ("dense_rank", "Numbers the distinct values that are ordered by, from 1."),
 ):
-    define_window(_name, f"{_name}() -> INT (spark), BIGINT (flink)", _about, _number_of_row)
+    define_window(f"{_name}() -> INT (spark), BIGINT (flink)", _about, _number_of_row)
+define_window("percent_rank() -> DOUBLE", "Gives the rank from 0 to 1.", _relative_rank)
 define_window(
-    "percent_rank", "percent_rank() -> DOUBLE", "Gives the rank from 0 to 1.", _relative_rank
-)
-define_window(
-    "cume_dist",
     "cume_dist() -> DOUBLE",
     "Gives the share of rows that are not after the row and its peers.",
     _relative_rank,
 )
-define_window("ntile", "ntile(n) -> INT", "Cuts the partition into n equal parts.", _ntile)
-define_window("lag", "lag(x [, offset [, default]]) -> x", "Reads a row before.", _offset)
-define_window("lead", "lead(x [, offset [, default]]) -> x", "Reads a row after.", _offset)
-define_window(
-    "first_value",
-    "first_value(x) -> x",
-    "Reads the frame's first row.",
-    first_or_last("first_value"),
-)
-define_window(
-    "last_value", "last_value(x) -> x", "Reads the frame's last row.", first_or_last("last_value")
-)
-define_window("nth_value", "nth_value(x, n) -> x", "Reads the frame's row n, from 1.", _nth_value)
+define_window("ntile(n) -> INT", "Cuts the partition into n equal parts.", _ntile)
+define_window("lag(x [, offset [, default]]) -> x", "Reads a row before.", _offset)
+define_window("lead(x [, offset [, default]]) -> x", "Reads a row after.", _offset)
+define_window("first_value(x) -> x", "Reads the frame's first row.", first_or_last("first_value"))
+define_window("last_value(x) -> x", "Reads the frame's last row.", first_or_last("last_value"))
+define_window("nth_value(x, n) -> x", "Reads the frame's row n, from 1.", _nth_value)

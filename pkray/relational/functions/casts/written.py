@@ -34,6 +34,4 @@ def _cast(name: str) -> Resolver:
 
 
 for _name, _kind in _NAMES.items():
-    CONDITIONAL.alias(
-        _name, f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name), dialects=_SPARK
-    )
+    CONDITIONAL.alias(f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name), dialects=_SPARK)

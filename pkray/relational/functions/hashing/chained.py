@@ -206,7 +206,6 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
 
 
 HASHING.add(
-    "hash",
     "hash(x, …) -> INT",
     "Hash values by Murmur3, as Spark does.",
     _spark_hash("hash", INT),
@@ -215,7 +214,6 @@ HASHING.add(
     fallible=False,
 )
 HASHING.add(
-    "xxhash64",
     "xxhash64(x, …) -> BIGINT",
     "Hash values by xxHash64, as Spark does.",
     _spark_hash("xxhash64", BIGINT),

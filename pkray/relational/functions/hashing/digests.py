@@ -36,12 +36,6 @@ def _digest(compute: Callable[[bytes], object]) -> Kernel:
 _SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
 
 
-def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
-    bits = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
-    digest = _hexadecimal(_SHA2[bits])
-    return _of_distinct(as_array(values[0], rows), digest, pa.string())
-
-
 def _sha2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("sha2", arguments, 2, 2)
     value = binary.taken("sha2", arguments, 0, dialect)
@@ -69,7 +63,6 @@ for _name, _title, _synonyms in (
     ("sha512", "SHA-512", ()),
 ):
     HASHING.add(
-        _name,
         f"{_name}(text | bytes) -> STRING",
         f"Give the {_title} digest in hexadecimal digits.",
         takes(_name, binary),
@@ -79,17 +72,22 @@ for _name, _title, _synonyms in (
         spark=None if _name in ("md5", "sha1") else _by_sha2,
         fallible=False,
     )
-HASHING.add(
-    "sha2",
+
+
+@HASHING.kernel(
     "sha2(text | bytes, bits) -> STRING",
     "Give a SHA-2 digest in hexadecimal digits.",
     _sha2,
-    _sha2_kernel,
     result(STRING),
     fallible=False,
 )
+def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
+    bits = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
+    digest = _hexadecimal(_SHA2[bits])
+    return _of_distinct(as_array(values[0], rows), digest, pa.string())
+
+
 HASHING.add(
-    "crc32",
     "crc32(text | bytes) -> BIGINT",
     "Give the CRC-32 checksum.",
     takes("crc32", binary),

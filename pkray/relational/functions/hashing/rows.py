@@ -132,20 +132,16 @@ def _row_hash(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return Call(BIGINT.with_nullable(False), "row_hash", (literal, *arguments[1:]))
 
 
+@HASHING.kernel(
+    "row_hash(seed BIGINT, x, …) -> BIGINT",
+    "Hash values to a number that is the same everywhere; NULLs are values.",
+    _row_hash,
+    result(BIGINT, nullable=False),
+    spark=NO_SPARK,
+    fallible=False,
+)
 def _row_hash_kernel(call: Call, values: Values, rows: int) -> Value:
     seed = call.arguments[0]
     assert isinstance(seed, Literal)
     columns = [as_array(value, rows) for value in values[1:]]
     return pa.array(row_hashes(seed.value, columns, rows).view(np.int64))
-
-
-HASHING.add(
-    "row_hash",
-    "row_hash(seed BIGINT, x, …) -> BIGINT",
-    "Hash values to a number that is the same everywhere; NULLs are values.",
-    _row_hash,
-    _row_hash_kernel,
-    result(BIGINT, nullable=False),
-    spark=NO_SPARK,
-    fallible=False,
-)

@@ -47,7 +47,6 @@ for _name, _about, _compute in (
     ("json_unquote", "Read text that is quoted as JSON; other text stays as it is.", _unquoted),
 ):
     JSON.add(
-        _name,
         f"{_name}(text) -> STRING",
         _about,
         signatures.takes(_name, signatures.text),
@@ -59,6 +58,15 @@ for _name, _about, _compute in (
     )
 
 
+@JSON.kernel(
+    "json_string(value) -> STRING",
+    "Write a value as JSON.",
+    signatures.takes("json_string", signatures.anything),
+    signatures.result(STRING),
+    NO_SPARK,
+    dialects=_FLINK,
+    fallible=False,
+)
 def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
     kind = call.arguments[0].type
     size = 1 if isinstance(values[0], pa.Scalar) else rows
@@ -70,19 +78,6 @@ def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
         pa.string(),
     )
     return found[0] if isinstance(values[0], pa.Scalar) else found
-
-
-JSON.add(
-    "json_string",
-    "json_string(value) -> STRING",
-    "Write a value as JSON.",
-    signatures.takes("json_string", signatures.anything),
-    _written,
-    signatures.result(STRING),
-    NO_SPARK,
-    dialects=_FLINK,
-    fallible=False,
-)
 
 
 def _member(value: Expression, on_null: str) -> Expression:
@@ -127,18 +122,15 @@ def _json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 JSON.add(
-    "json",
     "json(text) -> STRING",
     "Take text as JSON: JSON_OBJECT and JSON_ARRAY put it in as it is.",
     _json,
     function.never,
     dialects=_FLINK,
 )
-JSON.add(
+JSON.add_inner(
     "json_document",
-    "",
     "Give text that is JSON; others are refused.",
-    None,
     _document,
     signatures.result(STRING),
     NO_SPARK,
@@ -167,7 +159,6 @@ def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 
 
 JSON.add(
-    "json_array",
     "json_array(value, …) -> STRING",
     "Write an array of JSON; NULLs are left out.",
     _json_array,
@@ -175,18 +166,15 @@ JSON.add(
     dialects=_FLINK,
 )
 JSON.add(
-    "json_object",
     "json_object(KEY name VALUE value, … [NULL | ABSENT ON NULL]) -> STRING",
     "Write an object of JSON.",
     _json_object,
     function.never,
     dialects=_FLINK,
 )
-JSON.add(
+JSON.add_inner(
     "json_built",
-    "",
     "Marks text that is JSON.",
-    None,
     lambda call, values, rows: values[0],
     lambda arguments: arguments[0].type,
     lambda call, arguments: arguments[0],

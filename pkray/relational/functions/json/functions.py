@@ -144,7 +144,6 @@ for _name, _about, _compute, _kind, _spark in (
     ("json_exists", "Whether a path leads to something.", exists_at, BOOLEAN, NO_SPARK),
 ):
     JSON.add(
-        _name,
         f"{_name}(text, path) -> {_kind}",
         _about,
         _with_path(_name),
@@ -175,9 +174,7 @@ def _outcome(call: Call, values: Values, rows: int) -> Value:
     return of_distinct(as_array(values[0], rows), found, call.type.arrow)
 
 
-JSON.add(
-    "json_outcome", "", "Say how an SQL/JSON call ends.", None, _outcome, result(INT), NO_SPARK
-)
+JSON.add_inner("json_outcome", "Say how an SQL/JSON call ends.", _outcome, result(INT), NO_SPARK)
 
 
 def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -187,7 +184,6 @@ def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 
 
 JSON.add(
-    "json_length",
     "json_length(text [, path]) -> INT",
     "Count the elements of an array, or the names of an object; a scalar has one.",
     _json_length,
@@ -198,7 +194,6 @@ JSON.add(
     fallible=False,
 )
 JSON.add(
-    "is_json",
     "is_json(text) -> BOOLEAN",
     "Whether text is JSON.",
     takes("is_json", text),
@@ -208,7 +203,6 @@ JSON.add(
     fallible=False,
 )
 JSON.add(
-    "json_array_length",
     "json_array_length(text) -> INT",
     "Count the elements of an array.",
     takes("json_array_length", text),
@@ -217,7 +211,6 @@ JSON.add(
     fallible=False,
 )
 JSON.add(
-    "json_object_keys",
     "json_object_keys(text) -> ARRAY<STRING>",
     "Give an object's names.",
     takes("json_object_keys", text),
@@ -235,15 +228,6 @@ def _to_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if not arguments[0].type.is_nested:
         raise wrong_argument("to_json", 0, arguments[0], "a ROW, an ARRAY or a MAP")
     return Call(STRING.with_nullable(arguments[0].type.nullable), "to_json", arguments)
-
-
-def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.arguments[0].type
-    written = (
-        None if value is None else encode(to_plain(value, kind))
-        for value in to_python_list(as_array(values[0], rows))
-    )
-    return pa.array(list(written), pa.string())
 
 
 def _from_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -295,6 +279,29 @@ def _type_of_schema(arguments: tuple[Expression, ...]) -> DataType:
     return DataType.parse(str(getattr(arguments[1], "value", "")))
 
 
+@JSON.kernel(
+    "to_json(ROW | ARRAY | MAP) -> STRING",
+    "Write JSON; NULL fields are left out.",
+    _to_json,
+    result(STRING),
+)
+def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.arguments[0].type
+    written = (
+        None if value is None else encode(to_plain(value, kind))
+        for value in to_python_list(as_array(values[0], rows))
+    )
+    return pa.array(list(written), pa.string())
+
+
+@JSON.kernel(
+    "from_json(text, schema) -> ROW | ARRAY | MAP",
+    "Read JSON by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
+    _from_json,
+    _type_of_schema,
+    NO_SPARK,
+    fallible=False,
+)
 def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
     empty = {each.name: None for each in call.type.fields or ()} or None
 
@@ -305,23 +312,3 @@ def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
         return empty if found is None else found
 
     return of_distinct(as_array(values[0], rows), read, call.type.arrow)
-
-
-JSON.add(
-    "to_json",
-    "to_json(ROW | ARRAY | MAP) -> STRING",
-    "Write JSON; NULL fields are left out.",
-    _to_json,
-    _to_json_kernel,
-    result(STRING),
-)
-JSON.add(
-    "from_json",
-    "from_json(text, schema) -> ROW | ARRAY | MAP",
-    "Read JSON by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
-    _from_json,
-    _from_json_kernel,
-    _type_of_schema,
-    NO_SPARK,
-    fallible=False,
-)

@@ -107,7 +107,6 @@ def _schema_of_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
 
 
 JSON.add(
-    "schema_of_json",
     "schema_of_json(example) -> STRING",
     "Give the schema that JSON such as a constant example has, for from_json.",
     _schema_of_json,

@@ -76,12 +76,6 @@ def _sort_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     return typed_call(name, arguments[0], ascending)
 
 
-def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
-    said = values[1].as_py() if isinstance(values[1], pa.Scalar) else bool(rows and values[1][0])
-    key = SortKey("", descending=not said, nulls_first=bool(said))
-    return _sorted(Lists.of(values[0], rows), key).array(call.type)
-
-
 def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve array_sort(array); flink puts NULLs first and can be told to sort downwards."""
     if dialect is FLINK and not any(isinstance(each, Lambda) for each in arguments):
@@ -89,33 +83,6 @@ def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     if len(arguments) > 1:
         return sorted_by(arguments, dialect)
     return takes("array_sort", ARRAY)(arguments, dialect)
-
-
-def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    null = null_rows(list(values), rows)
-    start, length = (
-        np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]
-    )
-    known = np.ones(rows, bool) if null is None else ~null
-    refuse(call, values, pa.array((start == 0) & known), "counts from 1, not from 0", rows)
-    refuse(call, values, pa.array((length < 0) & known), "has a negative length", rows)
-    begin = np.where(start < 0, lists.lengths + start, start - 1)
-    end = np.where(begin < 0, 0, begin + length)
-    kept = (lists.places >= begin[lists.parents]) & (lists.places < end[lists.parents])
-    return lists.chosen(np.flatnonzero(kept)).array(call.type, null)
-
-
-def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
-    """Put arrays one after the other."""
-    kind = call.type.arrow.value_type
-    parts = [Lists.of(value, rows) for value in values]
-    joined = pa.concat_arrays([part.values.cast(kind) for part in parts])
-    parents = np.concatenate([part.parents for part in parts])
-    order = argsort([parents], len(parents))
-    lengths = np.sum([part.lengths for part in parts], axis=0)
-    result = Lists(lengths, joined.take(pa.array(order)))
-    return result.array(call.type, null_rows(list(values), rows))
 
 
 def typed_as_joined(arguments: tuple[Expression, ...]) -> DataType:
@@ -131,18 +98,6 @@ def _flatten(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if element_of(arguments[0]).root != "ARRAY":
         raise wrong_argument("flatten", 0, arguments[0], "an ARRAY of ARRAYs")
     return typed_call("flatten", arguments[0])
-
-
-def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
-    """Put the arrays in an array together; NULL where one of them is."""
-    outer = Lists.of(values[0], rows)
-    inner = Lists.of(outer.values, len(outer.values))
-    lengths = np.bincount(outer.parents, inner.lengths, rows).astype(np.int64)
-    null = None
-    if inner.null is not None:
-        null = np.zeros(rows, bool)
-        null[outer.parents[inner.null]] = True
-    return Lists(lengths, inner.values, outer.null).array(call.type, null)
 
 
 def _flatten_type(arguments: tuple[Expression, ...]) -> DataType:
@@ -161,26 +116,6 @@ def _array_join(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
         array = cast_to(array, array_type(inner, True))
     words = [text.taken(name, arguments, place, dialect) for place in range(1, len(arguments))]
     return typed_call(name, array, *words)
-
-
-def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    if len(values) == 3:
-        other = as_array(values[2], rows).take(pa.array(lists.parents))
-        lists = replace(lists, values=pc.coalesce(lists.values, other))
-    some = compact(lists)
-    joined = pc.binary_join(
-        Lists(some.lengths, some.values).array(array_type(STRING, True)), as_array(values[1], rows)
-    )
-    null = null_rows(list(values), rows)
-    return joined if null is None else pc.if_else(pa.array(null), None, joined)
-
-
-def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    each = as_array(values[1], rows).take(pa.array(lists.parents))
-    kept = np.flatnonzero(~equal(lists.values, each))
-    return lists.chosen(kept).array(call.type, null_rows(list(values), rows))
 
 
 def _reversed(lists: Lists) -> Lists:
@@ -203,7 +138,6 @@ for _name, _about, _change in (
     ),
 ):
     NESTED.add(
-        _name,
         f"{_name}(ARRAY{' [, (x, y) -> INT]' if _name == 'array_sort' else ''}) -> ARRAY",
         _about,
         _array_sort if _name == "array_sort" else takes(_name, ARRAY),
@@ -212,60 +146,113 @@ for _name, _about, _change in (
         _reverse_spark if _name == "array_reverse" else None,
         fallible=False,
     )
-NESTED.add(
-    "sort_array",
+
+
+@NESTED.kernel(
     "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
     "Sort elements; NULLs are first ascending, last descending.",
     _sort_array,
-    _sort_array_kernel,
     typed_as_first,
     fallible=False,
 )
-NESTED.add(
-    "slice",
+def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
+    said = values[1].as_py() if isinstance(values[1], pa.Scalar) else bool(rows and values[1][0])
+    key = SortKey("", descending=not said, nulls_first=bool(said))
+    return _sorted(Lists.of(values[0], rows), key).array(call.type)
+
+
+@NESTED.kernel(
     "slice(ARRAY, start from 1, length) -> ARRAY",
     "Keep so many elements from a place on, counted from the end if negative.",
     takes("slice", ARRAY, integer, integer),
-    _slice_kernel,
     typed_as_first,
 )
-NESTED.add(
-    "array_concat",
+def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    null = null_rows(list(values), rows)
+    start, length = (
+        np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]
+    )
+    known = np.ones(rows, bool) if null is None else ~null
+    refuse(call, values, pa.array((start == 0) & known), "counts from 1, not from 0", rows)
+    refuse(call, values, pa.array((length < 0) & known), "has a negative length", rows)
+    begin = np.where(start < 0, lists.lengths + start, start - 1)
+    end = np.where(begin < 0, 0, begin + length)
+    kept = (lists.places >= begin[lists.parents]) & (lists.places < end[lists.parents])
+    return lists.chosen(np.flatnonzero(kept)).array(call.type, null)
+
+
+@NESTED.kernel(
     "array_concat(ARRAY, …) -> ARRAY",
     "Put arrays one after the other.",
     takes("array_concat", ARRAY, rest=ARRAY, alike=True),
-    _concat_kernel,
     typed_as_joined,
     lambda call, arguments: f"concat({', '.join(arguments)})",
     fallible=False,
 )
-NESTED.add(
-    "flatten",
+def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put arrays one after the other."""
+    kind = call.type.arrow.value_type
+    parts = [Lists.of(value, rows) for value in values]
+    joined = pa.concat_arrays([part.values.cast(kind) for part in parts])
+    parents = np.concatenate([part.parents for part in parts])
+    order = argsort([parents], len(parents))
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    result = Lists(lengths, joined.take(pa.array(order)))
+    return result.array(call.type, null_rows(list(values), rows))
+
+
+@NESTED.kernel(
     "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
     "Put the arrays in an array together; NULL where one of them is.",
     _flatten,
-    _flatten_kernel,
     _flatten_type,
     fallible=False,
 )
-NESTED.add(
-    "array_join",
+def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put the arrays in an array together; NULL where one of them is."""
+    outer = Lists.of(values[0], rows)
+    inner = Lists.of(outer.values, len(outer.values))
+    lengths = np.bincount(outer.parents, inner.lengths, rows).astype(np.int64)
+    null = None
+    if inner.null is not None:
+        null = np.zeros(rows, bool)
+        null[outer.parents[inner.null]] = True
+    return Lists(lengths, inner.values, outer.null).array(call.type, null)
+
+
+@NESTED.kernel(
     "array_join(ARRAY, separator [, for NULL]) -> STRING",
     "Join elements as text; NULLs are left out.",
     _array_join,
-    _array_join_kernel,
     result(STRING),
     fallible=False,
 )
-NESTED.add(
-    "array_remove",
+def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    if len(values) == 3:
+        other = as_array(values[2], rows).take(pa.array(lists.parents))
+        lists = replace(lists, values=pc.coalesce(lists.values, other))
+    some = compact(lists)
+    joined = pc.binary_join(
+        Lists(some.lengths, some.values).array(array_type(STRING, True)), as_array(values[1], rows)
+    )
+    null = null_rows(list(values), rows)
+    return joined if null is None else pc.if_else(pa.array(null), None, joined)
+
+
+@NESTED.kernel(
     "array_remove(ARRAY, x) -> ARRAY",
     "Leave elements out that equal x.",
     takes_element("array_remove"),
-    _remove_kernel,
     typed_as_first,
     fallible=False,
 )
+def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    each = as_array(values[1], rows).take(pa.array(lists.parents))
+    kept = np.flatnonzero(~equal(lists.values, each))
+    return lists.chosen(kept).array(call.type, null_rows(list(values), rows))
 
 
 def _added(name: str, last: bool) -> Resolver:
@@ -286,4 +273,4 @@ for _name, _about, _last in (
     ("array_append", "Put a value after the elements.", True),
     ("array_prepend", "Put a value before the elements.", False),
 ):
-    NESTED.alias(_name, f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))
+    NESTED.alias(f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))

@@ -122,11 +122,9 @@ def _signs(lists: Lists, one: np.ndarray, two: np.ndarray, compare: Any) -> np.n
     return np.asarray(signs)
 
 
-NESTED.add(
+NESTED.add_inner(
     NAME,
-    "",
     "Sort elements by a comparison.",
-    None,
     _kernel,
     typed_as_first,
     lambda call, arguments: f"array_sort({', '.join(arguments)})",

@@ -124,7 +124,6 @@ def _map_value_kernel(call: Call, values: Values, rows: int) -> Value:
 
 
 NESTED.add(
-    "element_at",
     "element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, from the end if the place is negative; outside of an array it fails.",
     _element_at("element_at"),
@@ -132,33 +131,27 @@ NESTED.add(
     typed_as_element(),
 )
 NESTED.add(
-    "try_element_at",
     "try_element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, or NULL where there is none.",
     _element_at("try_element_at"),
     _at(1, safe=True),
     typed_as_element(nullable=True),
 )
-NESTED.add(
+NESTED.add_inner(
     "elt_item",
-    "",
     "Give an element, counted from 1 and never from the end.",
-    None,
     _at(1, safe=False, backwards=False),
     typed_as_element(),
     lambda call, arguments: f"{arguments[0]}[{arguments[1]} - 1]",
 )
-NESTED.add(
+NESTED.add_inner(
     "array_item",
-    "",
     "Give an element, counted from 0.",
-    None,
     _at(0, safe=False),
     typed_as_element(),
     lambda call, arguments: f"{arguments[0]}[{arguments[1]}]",
 )
 NESTED.add(
-    "get",
     "get(ARRAY, place from 0) -> element",
     "Give an element, or NULL where there is none.",
     signatures.takes("get", ARRAY, signatures.integer),
@@ -166,46 +159,17 @@ NESTED.add(
     typed_as_element(nullable=True),
     fallible=False,
 )
-NESTED.add(
+NESTED.add_inner(
     "map_value",
-    "",
     "Give the value beside a key, or NULL.",
-    None,
     _map_value_kernel,
     lambda arguments: value_of(arguments[0]).with_nullable(True),
     lambda call, arguments: f"element_at({arguments[0]}, {arguments[1]})",
     fallible=False,
 )
-NESTED.alias("element_of", "value[place | key], row.name", "Give an element or a field.", _bracket)
-
-
-def _size_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    return pa.array(lists.lengths.astype(np.int32), mask=lists.null)
-
-
-def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
-    """Find a value; not finding it among NULLs is NULL."""
-    lists = Lists.of(values[0], rows)
-    found = _first_match(lists, values[1], rows) >= 0
-    unknown = np.zeros(rows, bool)
-    unknown[lists.parents[np.asarray(lists.values.is_null())]] = True
-    null = null_rows(list(values), rows)
-    mask = unknown & ~found
-    return pa.array(found, mask=mask if null is None else mask | null)
-
-
-def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    found = _first_match(lists, values[1], rows) >= 0
-    return pa.array(found, mask=null_rows(list(values), rows))
-
-
-def _position_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    found = _first_match(lists, values[1], rows)
-    place = np.where(found >= 0, found - lists.begins + 1, 0)
-    return pa.array(place, mask=null_rows(list(values), rows))
+NESTED.alias(
+    "value[place | key], row.name", "Give an element or a field.", _bracket, name="element_of"
+)
 
 
 def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -243,46 +207,66 @@ def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
     )
 
 
-NESTED.add(
-    "size",
+@NESTED.kernel(
     "size(ARRAY | MAP) -> INT",
     "Count elements.",
     signatures.takes("size", ARRAY_OR_MAP),
-    _size_kernel,
     signatures.result(coercion.INT),
     synonyms=("cardinality", "array_size"),
     fallible=False,
 )
-NESTED.add(
-    "array_contains",
+def _size_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    return pa.array(lists.lengths.astype(np.int32), mask=lists.null)
+
+
+@NESTED.kernel(
     "array_contains(ARRAY, x) -> BOOLEAN",
     "Whether an element equals x; NULL where none does and one is NULL.",
     takes_element("array_contains"),
-    _contains_kernel,
     _contains_type,
     fallible=False,
 )
-NESTED.add(
-    "array_position",
+def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Find a value; not finding it among NULLs is NULL."""
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows) >= 0
+    unknown = np.zeros(rows, bool)
+    unknown[lists.parents[np.asarray(lists.values.is_null())]] = True
+    null = null_rows(list(values), rows)
+    mask = unknown & ~found
+    return pa.array(found, mask=mask if null is None else mask | null)
+
+
+@NESTED.kernel(
     "array_position(ARRAY, x) -> BIGINT",
     "Give the place from 1 of the first element that equals x; 0 where none does.",
     takes_element("array_position"),
-    _position_kernel,
     signatures.result(coercion.BIGINT),
     fallible=False,
 )
-NESTED.add(
-    "map_contains_key",
+def _position_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows)
+    place = np.where(found >= 0, found - lists.begins + 1, 0)
+    return pa.array(place, mask=null_rows(list(values), rows))
+
+
+@NESTED.kernel(
     "map_contains_key(MAP, key) -> BOOLEAN",
     "Whether a map has a key.",
     _has_key,
-    _has_key_kernel,
     signatures.result(coercion.BOOLEAN),
     fallible=False,
 )
+def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    found = _first_match(lists, values[1], rows) >= 0
+    return pa.array(found, mask=null_rows(list(values), rows))
+
+
 for _name, _greatest in (("array_min", False), ("array_max", True)):
     NESTED.add(
-        _name,
         f"{_name}(ARRAY<x>) -> x",
         f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
         signatures.takes(_name, ARRAY),

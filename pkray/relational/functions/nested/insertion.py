@@ -50,6 +50,18 @@ def _insert(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return typed_call(name, array, place, value)
 
 
+def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
+    element = element_of(arguments[0]).with_nullable(True)
+    return array_type(element, any_nullable(arguments[:2]))
+
+
+@NESTED.kernel(
+    "array_insert(ARRAY<x>, place INT, x) -> ARRAY<x>",
+    "Put a value at a place, counted from 1, or from the end if negative; NULLs fill what is "
+    "between it and the elements.",
+    _insert,
+    _inserted_type,
+)
 def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     null = null_rows([values[0], values[1]], rows)
@@ -85,11 +97,19 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, made, None).array(call.type, null)
 
 
-def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
-    element = element_of(arguments[0]).with_nullable(True)
-    return array_type(element, any_nullable(arguments[:2]))
-
-
+@NESTED.kernel(
+    "array_slice(ARRAY, first [, last]) -> ARRAY",
+    "Keep the elements from a place to another, counted from 1, or from the end if negative.",
+    takes("array_slice", ARRAY, integer, integer, least=2),
+    typed_as_first,
+    lambda call, arguments: (
+        f"IF({' OR '.join(f'({each} IS NULL)' for each in arguments)}, NULL, "
+        f"transform(filter(transform({arguments[0]}, (x, i) -> struct(x, i)), "
+        f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
+    ),
+    dialects=frozenset({FLINK}),
+    fallible=False,
+)
 def _part_kernel(call: Call, values: Values, rows: int) -> Value:
     """Keep elements from a place to another, both included; flink counts 0 as the first."""
     lists = Lists.of(values[0], rows)
@@ -104,54 +124,24 @@ def _part_kernel(call: Call, values: Values, rows: int) -> Value:
     return lists.chosen(np.flatnonzero(inside)).array(call.type, null)
 
 
-NESTED.add(
-    "array_insert",
-    "array_insert(ARRAY<x>, place INT, x) -> ARRAY<x>",
-    "Put a value at a place, counted from 1, or from the end if negative; NULLs fill what is "
-    "between it and the elements.",
-    _insert,
-    _insert_kernel,
-    _inserted_type,
-)
-NESTED.add(
-    "array_slice",
-    "array_slice(ARRAY, first [, last]) -> ARRAY",
-    "Keep the elements from a place to another, counted from 1, or from the end if negative.",
-    takes("array_slice", ARRAY, integer, integer, least=2),
-    _part_kernel,
-    typed_as_first,
-    lambda call, arguments: (
-        f"IF({' OR '.join(f'({each} IS NULL)' for each in arguments)}, NULL, "
-        f"transform(filter(transform({arguments[0]}, (x, i) -> struct(x, i)), "
-        f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
-    ),
-    dialects=frozenset({FLINK}),
-    fallible=False,
-)
-
-
 def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     no_seed("shuffle", arguments, 1)
     return takes("shuffle", ARRAY)(arguments, dialect)
 
 
-def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    keys = np.random.default_rng().random(len(lists.values))
-    return lists.chosen(np.lexsort((keys, lists.parents))).array(call.type)
-
-
-NESTED.add(
-    "shuffle",
+@NESTED.kernel(
     "shuffle(ARRAY) -> ARRAY",
     "Put elements into a random order.",
     _shuffle,
-    _shuffle_kernel,
     typed_as_first,
     dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
     fallible=False,
 )
+def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    keys = np.random.default_rng().random(len(lists.values))
+    return lists.chosen(np.lexsort((keys, lists.parents))).array(call.type)
 
 
 def _from_zero(arguments: Sequence[str], place: int) -> str:

@@ -62,17 +62,6 @@ def _applied(call: Call, values: Values, lists: Lists, place: int = 1) -> pa.Arr
     return as_array(result, count)
 
 
-def _transform_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    return replace(lists, values=_applied(call, values, lists)).array(call.type)
-
-
-def _filter_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
-    return lists.chosen(np.flatnonzero(kept)).array(call.type)
-
-
 def _quantifier(wanted: bool) -> Kernel:
     """Make exists (`wanted` true) and forall (false): NULL where only NULLs could decide."""
 
@@ -106,6 +95,85 @@ def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     return typed_call(name, *arguments)
 
 
+def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
+    kind = arguments[-1].type
+    return kind.with_nullable(True)
+
+
+def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    check_count("zip_with", arguments, 3, 3)
+    for place in range(2):
+        ARRAY.taken("zip_with", arguments, place, dialect)
+    if not isinstance(arguments[2], Lambda):
+        raise wrong_argument("zip_with", 2, arguments[2], "a lambda such as (x, y) -> x + y")
+    return typed_call("zip_with", *arguments)
+
+
+def _map_zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    name = "map_zip_with"
+    check_count(name, arguments, 3, 3)
+    for place in range(2):
+        MAP.taken(name, arguments, place, dialect)
+    if not isinstance(arguments[2], Lambda):
+        raise wrong_argument(name, 2, arguments[2], "a lambda such as (k, x, y) -> x + y")
+    return typed_call(name, *arguments)
+
+
+def _transform_map(keys: bool) -> Kernel:
+    def kernel(call: Call, values: Values, rows: int) -> Value:
+        lists = Lists.of(values[0], rows)
+        made = _applied(call, values, lists)
+        if not keys:
+            return replace(lists, items=made).array(call.type)
+        return checked_map(call, replace(lists, values=made))
+
+    return kernel
+
+
+@NESTED.kernel(
+    "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
+    "Compute each element anew; (x, i) -> … has its place from 0.",
+    _with_lambda("transform"),
+    lambda arguments: array_type(arguments[1].type, arguments[0].type.nullable),
+)
+def _transform_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    return replace(lists, values=_applied(call, values, lists)).array(call.type)
+
+
+@NESTED.kernel(
+    "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
+    "Keep the elements for which the condition is true.",
+    _with_lambda("filter", boolean=True),
+    lambda arguments: arguments[0].type,
+)
+def _filter_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
+    return lists.chosen(np.flatnonzero(kept)).array(call.type)
+
+
+for _name, _about, _wanted, _synonym in (
+    ("exists", "Whether the condition is true of an element.", True, "any_match"),
+    ("forall", "Whether the condition is true of all elements.", False, "all_match"),
+):
+    NESTED.add(
+        f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
+        _about,
+        _with_lambda(_name, boolean=True),
+        _quantifier(_wanted),
+        result(BOOLEAN),
+        synonyms=(_synonym,),
+    )
+
+
+@NESTED.kernel(
+    "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
+    "Fold the elements into one value.",
+    _aggregate,
+    _aggregate_type,
+    synonyms=("reduce",),
+)
 def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
     """Fold arrays: place by place, all rows that have one at once."""
     lists = Lists.of(values[0], rows)
@@ -125,20 +193,12 @@ def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
     return state if lists.null is None else pc.if_else(pa.array(lists.null), None, state)
 
 
-def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
-    kind = arguments[-1].type
-    return kind.with_nullable(True)
-
-
-def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("zip_with", arguments, 3, 3)
-    for place in range(2):
-        ARRAY.taken("zip_with", arguments, place, dialect)
-    if not isinstance(arguments[2], Lambda):
-        raise wrong_argument("zip_with", 2, arguments[2], "a lambda such as (x, y) -> x + y")
-    return typed_call("zip_with", *arguments)
-
-
+@NESTED.kernel(
+    "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
+    "Compute elements of two arrays together; the shorter one's are NULL.",
+    _zip_with,
+    lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
+)
 def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     null = null_rows(list(values[:2]), rows)
     both, parameters = side_by_side([Lists.of(value, rows) for value in values[:2]], null)
@@ -147,16 +207,14 @@ def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(both, values=as_array(made, len(both.parents))).array(call.type, null)
 
 
-def _map_zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "map_zip_with"
-    check_count(name, arguments, 3, 3)
-    for place in range(2):
-        MAP.taken(name, arguments, place, dialect)
-    if not isinstance(arguments[2], Lambda):
-        raise wrong_argument(name, 2, arguments[2], "a lambda such as (k, x, y) -> x + y")
-    return typed_call(name, *arguments)
-
-
+@NESTED.kernel(
+    "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
+    "Compute values of two maps together, by their keys; one that a map has not is NULL.",
+    _map_zip_with,
+    lambda arguments: map_type(
+        key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
+    ),
+)
 def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     null = null_rows(list(values[:2]), rows)
     known = np.ones(rows, bool) if null is None else ~null
@@ -186,89 +244,19 @@ def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, chosen, None, made).array(call.type, null)
 
 
+@NESTED.kernel(
+    "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
+    "Keep the pairs for which the condition is true.",
+    _with_lambda("map_filter", boolean=True, of=MAP),
+    lambda arguments: arguments[0].type,
+)
 def _map_filter_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
     return lists.chosen(np.flatnonzero(kept)).array(call.type)
 
 
-def _transform_map(keys: bool) -> Kernel:
-    def kernel(call: Call, values: Values, rows: int) -> Value:
-        lists = Lists.of(values[0], rows)
-        made = _applied(call, values, lists)
-        if not keys:
-            return replace(lists, items=made).array(call.type)
-        return checked_map(call, replace(lists, values=made))
-
-    return kernel
-
-
 NESTED.add(
-    "transform",
-    "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
-    "Compute each element anew; (x, i) -> … has its place from 0.",
-    _with_lambda("transform"),
-    _transform_kernel,
-    lambda arguments: array_type(arguments[1].type, arguments[0].type.nullable),
-)
-NESTED.add(
-    "filter",
-    "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
-    "Keep the elements for which the condition is true.",
-    _with_lambda("filter", boolean=True),
-    _filter_kernel,
-    lambda arguments: arguments[0].type,
-)
-for _name, _about, _wanted, _synonym in (
-    ("exists", "Whether the condition is true of an element.", True, "any_match"),
-    ("forall", "Whether the condition is true of all elements.", False, "all_match"),
-):
-    NESTED.add(
-        _name,
-        f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
-        _about,
-        _with_lambda(_name, boolean=True),
-        _quantifier(_wanted),
-        result(BOOLEAN),
-        synonyms=(_synonym,),
-    )
-NESTED.add(
-    "aggregate",
-    "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
-    "Fold the elements into one value.",
-    _aggregate,
-    _aggregate_kernel,
-    _aggregate_type,
-    synonyms=("reduce",),
-)
-NESTED.add(
-    "zip_with",
-    "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
-    "Compute elements of two arrays together; the shorter one's are NULL.",
-    _zip_with,
-    _zip_with_kernel,
-    lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
-)
-NESTED.add(
-    "map_zip_with",
-    "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
-    "Compute values of two maps together, by their keys; one that a map has not is NULL.",
-    _map_zip_with,
-    _map_zip_with_kernel,
-    lambda arguments: map_type(
-        key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
-    ),
-)
-NESTED.add(
-    "map_filter",
-    "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
-    "Keep the pairs for which the condition is true.",
-    _with_lambda("map_filter", boolean=True, of=MAP),
-    _map_filter_kernel,
-    lambda arguments: arguments[0].type,
-)
-NESTED.add(
-    "transform_values",
     "transform_values(MAP, (key, value) -> x) -> MAP",
     "Compute each value anew.",
     _with_lambda("transform_values", of=MAP),
@@ -276,7 +264,6 @@ NESTED.add(
     lambda arguments: map_type(key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable),
 )
 NESTED.add(
-    "transform_keys",
     "transform_keys(MAP, (key, value) -> x) -> MAP",
     "Compute each key anew; a key twice fails.",
     _with_lambda("transform_keys", of=MAP),

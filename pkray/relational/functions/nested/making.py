@@ -49,6 +49,7 @@ def interleaved(columns: list[pa.Array], rows: int) -> pa.Array:
     return pa.concat_arrays(columns).take(pa.array(order.ravel()))
 
 
+@NESTED.kernel("array(x, …) -> ARRAY<x>", "Make an array.", _array, _type_of_array, fallible=False)
 def _array_kernel(call: Call, values: Values, rows: int) -> Value:
     kind = call.type.arrow.value_type
     columns = [as_array(value, rows).cast(kind) for value in values]
@@ -56,32 +57,17 @@ def _array_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(np.full(rows, len(columns)), woven).array(call.type)
 
 
-NESTED.add(
-    "array",
-    "array(x, …) -> ARRAY<x>",
-    "Make an array.",
-    _array,
-    _array_kernel,
-    _type_of_array,
+@NESTED.kernel(
+    "array_repeat(x, count) -> ARRAY<x>",
+    "Make an array of one value.",
+    signatures.takes("array_repeat", signatures.anything, element_place),
+    lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
     fallible=False,
 )
-
-
 def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
     counts = np.maximum(np.asarray(as_array(values[1], rows).fill_null(0)), 0).astype(np.int64)
     elements = as_array(values[0], rows).take(pa.array(np.repeat(np.arange(rows), counts)))
     return Lists(counts, elements).array(call.type, null_rows([values[1]], rows))
-
-
-NESTED.add(
-    "array_repeat",
-    "array_repeat(x, count) -> ARRAY<x>",
-    "Make an array of one value.",
-    signatures.takes("array_repeat", signatures.anything, element_place),
-    _repeat_kernel,
-    lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
-    fallible=False,
-)
 
 
 def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -104,6 +90,14 @@ def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
     return array_type(DataType("ROW", False, fields=fields), any_nullable(arguments))
 
 
+@NESTED.kernel(
+    "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
+    "Make rows of the elements at one place; the shorter arrays' are NULL.",
+    _zip,
+    _zip_type,
+    NO_SPARK,
+    fallible=False,
+)
 def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
     parts = [Lists.of(value, rows) for value in values[1::2]]
     null = null_rows(list(values), rows)
@@ -114,35 +108,8 @@ def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(both, values=made).array(call.type, null)
 
 
-NESTED.add(
-    "arrays_zip",
-    "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
-    "Make rows of the elements at one place; the shorter arrays' are NULL.",
-    _zip,
-    _zip_kernel,
-    _zip_type,
-    NO_SPARK,
-    fallible=False,
-)
 MOST_ELEMENTS = 2**31 - 1
 """Most elements that the arrays of one batch have: Arrow counts them in 32 bits."""
-
-
-def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    start, stop, *said = (
-        np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values
-    )
-    step = said[0] if said else np.where(start <= stop, 1, -1)
-    wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
-    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
-    counts = np.where(known, (stop - start) // np.where(step == 0, 1, step) + 1, 0)
-    _check_elements(counts)
-    lists = Lists(counts, pa.nulls(0))
-    numbers = start[lists.parents] + lists.places * step[lists.parents]
-    made = pa.array(numbers).cast(call.type.arrow.value_type)
-    return replace(lists, values=made).array(call.type, null)
 
 
 def _check_elements(counts: np.ndarray) -> None:
@@ -209,23 +176,36 @@ def _times_spark(call: Call, arguments: Sequence[str]) -> str:
     raise NotImplementedError
 
 
-NESTED.add(
+NESTED.add_inner(
     "sequence_of_times",
-    "",
     "Count times; the step is months and microseconds.",
-    None,
     _times_kernel,
     lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
     _times_spark,
 )
-NESTED.add(
-    "sequence",
+
+
+@NESTED.kernel(
     "sequence(start, stop [, step]) -> ARRAY<integer | time>",
     "Count from start to stop, both included; of times the step is an INTERVAL, or a day.",
     _sequence,
-    _sequence_kernel,
     lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
 )
+def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    start, stop, *said = (
+        np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values
+    )
+    step = said[0] if said else np.where(start <= stop, 1, -1)
+    wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
+    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
+    counts = np.where(known, (stop - start) // np.where(step == 0, 1, step) + 1, 0)
+    _check_elements(counts)
+    lists = Lists(counts, pa.nulls(0))
+    numbers = start[lists.parents] + lists.places * step[lists.parents]
+    made = pa.array(numbers).cast(call.type.arrow.value_type)
+    return replace(lists, values=made).array(call.type, null)
 
 
 def side_by_side(parts: list[Lists], null: np.ndarray | None) -> tuple[Lists, list[pa.Array]]:

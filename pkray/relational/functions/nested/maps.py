@@ -50,17 +50,6 @@ def _type_of_map(arguments: tuple[Expression, ...]) -> DataType:
     return map_type(arguments[0].type, arguments[1].type.with_nullable(nullable), False)
 
 
-def _map_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.type.arrow
-    keys = [as_array(value, rows).cast(kind.key_type) for value in values[::2]]
-    items = [as_array(value, rows).cast(kind.item_type) for value in values[1::2]]
-    if not keys:
-        empty = pa.array([], kind.key_type), pa.array([], kind.item_type)
-        return Lists(np.zeros(rows, np.int64), empty[0], None, empty[1]).array(call.type)
-    lists = Lists(np.full(rows, len(keys)), interleaved(keys, rows), None, interleaved(items, rows))
-    return checked_map(call, lists)
-
-
 def checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa.Array:
     """Refuse NULL keys, and keys that a row has twice."""
     if lists.values.null_count:
@@ -77,39 +66,12 @@ def checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa.
     return lists.array(call.type, null)
 
 
-def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
-    keys, items = (Lists.of(value, rows) for value in values)
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    wrong = pa.array((keys.lengths != items.lengths) & known)
-    refuse(call, values, wrong, "has keys and values of different number", rows)
-    kept = np.flatnonzero(known[keys.parents])
-    others = np.flatnonzero(known[items.parents])
-    pairs = replace(keys.chosen(kept), items=items.chosen(others).values, null=None)
-    return checked_map(call, pairs, null)
-
-
-def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    row = call.type.arrow.value_type
-    entries = pa.StructArray.from_arrays(
-        [lists.values, lists.items], fields=[row.field(0), row.field(1)]
-    )
-    return Lists(lists.lengths, entries, lists.null).array(call.type)
-
-
 def _type_of_entries(arguments: tuple[Expression, ...]) -> DataType:
     fields = (
         DataField(0, "key", key_of(arguments[0])),
         DataField(1, "value", value_of(arguments[0])),
     )
     return array_type(DataType("ROW", False, fields=fields), arguments[0].type.nullable)
-
-
-def _map_from_entries_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    keys, items = lists.values.flatten()
-    return checked_map(call, Lists(lists.lengths, keys, lists.null, items))
 
 
 def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
@@ -142,43 +104,67 @@ def _united(arguments: tuple[Expression, ...]) -> DataType:
     return map_type(key_of(arguments[0]), value, any_nullable(arguments))
 
 
-NESTED.add(
-    "map",
-    "map(key, value, …) -> MAP",
-    "Make a map; a key twice fails.",
-    _map,
-    _map_kernel,
-    _type_of_map,
-)
-NESTED.add(
-    "map_from_arrays",
+@NESTED.kernel("map(key, value, …) -> MAP", "Make a map; a key twice fails.", _map, _type_of_map)
+def _map_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    keys = [as_array(value, rows).cast(kind.key_type) for value in values[::2]]
+    items = [as_array(value, rows).cast(kind.item_type) for value in values[1::2]]
+    if not keys:
+        empty = pa.array([], kind.key_type), pa.array([], kind.item_type)
+        return Lists(np.zeros(rows, np.int64), empty[0], None, empty[1]).array(call.type)
+    lists = Lists(np.full(rows, len(keys)), interleaved(keys, rows), None, interleaved(items, rows))
+    return checked_map(call, lists)
+
+
+@NESTED.kernel(
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
     "Make a map of two arrays.",
     signatures.takes("map_from_arrays", ARRAY, ARRAY),
-    _map_from_arrays_kernel,
     lambda arguments: map_type(
         element_of(arguments[0]), element_of(arguments[1]), any_nullable(arguments)
     ),
 )
-NESTED.add(
-    "map_from_entries",
+def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
+    keys, items = (Lists.of(value, rows) for value in values)
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    wrong = pa.array((keys.lengths != items.lengths) & known)
+    refuse(call, values, wrong, "has keys and values of different number", rows)
+    kept = np.flatnonzero(known[keys.parents])
+    others = np.flatnonzero(known[items.parents])
+    pairs = replace(keys.chosen(kept), items=items.chosen(others).values, null=None)
+    return checked_map(call, pairs, null)
+
+
+@NESTED.kernel(
     "map_from_entries(ARRAY<ROW<key, value>>) -> MAP",
     "Make a map of pairs.",
     _map_from_entries,
-    _map_from_entries_kernel,
     _type_from_entries,
 )
-NESTED.add(
-    "map_entries",
+def _map_from_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    keys, items = lists.values.flatten()
+    return checked_map(call, Lists(lists.lengths, keys, lists.null, items))
+
+
+@NESTED.kernel(
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
     signatures.takes("map_entries", MAP),
-    _map_entries_kernel,
     _type_of_entries,
     fallible=False,
 )
+def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    row = call.type.arrow.value_type
+    entries = pa.StructArray.from_arrays(
+        [lists.values, lists.items], fields=[row.field(0), row.field(1)]
+    )
+    return Lists(lists.lengths, entries, lists.null).array(call.type)
+
+
 NESTED.add(
-    "map_keys",
     "map_keys(MAP) -> ARRAY",
     "Give a map's keys.",
     signatures.takes("map_keys", MAP),
@@ -187,7 +173,6 @@ NESTED.add(
     fallible=False,
 )
 NESTED.add(
-    "map_values",
     "map_values(MAP) -> ARRAY",
     "Give a map's values.",
     signatures.takes("map_values", MAP),
@@ -195,44 +180,6 @@ NESTED.add(
     lambda arguments: array_type(value_of(arguments[0]), arguments[0].type.nullable),
     fallible=False,
 )
-
-
-def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.type.arrow
-    null = null_rows(list(values), rows)
-    parts = [Lists.of(value, rows) for value in values]
-    known = np.ones(rows, bool) if null is None else ~null
-    parts = [replace(part.chosen(np.flatnonzero(known[part.parents])), null=None) for part in parts]
-    parents = np.concatenate([part.parents for part in parts])
-    order = pa.array(argsort([parents], len(parents)))
-    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
-    items = pa.concat_arrays(
-        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
-    )
-    lengths = np.sum([part.lengths for part in parts], axis=0)
-    return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
-
-
-def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
-    """Put maps together; of a key that several have, the last value counts."""
-    kind = call.type.arrow
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    parts = [Lists.of(value, rows) for value in values]
-    parts = [part.chosen(np.flatnonzero(known[part.parents])) for part in parts]
-    parents = np.concatenate([part.parents for part in parts])
-    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
-    items = pa.concat_arrays(
-        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
-    )
-    numbers = codes([pa.array(parents), keys], len(keys))
-    first = numbers.first_rows()
-    last = np.empty(numbers.count, np.int64)
-    last[numbers.of_row] = np.arange(len(keys))
-    order = argsort([parents[first], first], len(first))
-    lengths = np.bincount(parents[first], minlength=rows)
-    chosen = keys.take(pa.array(first[order])), items.take(pa.array(last[order]))
-    return Lists(lengths, chosen[0], None, chosen[1]).array(call.type, null)
 
 
 def _map_union_spark(call: Call, arguments: Sequence[str]) -> str:
@@ -258,6 +205,65 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     return typed_call(name, value, *between)
 
 
+@NESTED.kernel(
+    "map_concat(MAP, …) -> MAP",
+    "Put maps together; a key twice fails.",
+    signatures.takes("map_concat", MAP, rest=MAP, alike=True),
+    _united,
+)
+def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    null = null_rows(list(values), rows)
+    parts = [Lists.of(value, rows) for value in values]
+    known = np.ones(rows, bool) if null is None else ~null
+    parts = [replace(part.chosen(np.flatnonzero(known[part.parents])), null=None) for part in parts]
+    parents = np.concatenate([part.parents for part in parts])
+    order = pa.array(argsort([parents], len(parents)))
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    lengths = np.sum([part.lengths for part in parts], axis=0)
+    return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
+
+
+@NESTED.kernel(
+    "map_union(MAP, …) -> MAP",
+    "Put maps together; of a key that several have, the last value counts.",
+    signatures.takes("map_union", MAP, rest=MAP, alike=True),
+    _united,
+    _map_union_spark,
+    dialects=frozenset({Dialect.FLINK}),
+    fallible=False,
+)
+def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
+    """Put maps together; of a key that several have, the last value counts."""
+    kind = call.type.arrow
+    null = null_rows(list(values), rows)
+    known = np.ones(rows, bool) if null is None else ~null
+    parts = [Lists.of(value, rows) for value in values]
+    parts = [part.chosen(np.flatnonzero(known[part.parents])) for part in parts]
+    parents = np.concatenate([part.parents for part in parts])
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    numbers = codes([pa.array(parents), keys], len(keys))
+    first = numbers.first_rows()
+    last = np.empty(numbers.count, np.int64)
+    last[numbers.of_row] = np.arange(len(keys))
+    order = argsort([parents[first], first], len(first))
+    lengths = np.bincount(parents[first], minlength=rows)
+    chosen = keys.take(pa.array(first[order])), items.take(pa.array(last[order]))
+    return Lists(lengths, chosen[0], None, chosen[1]).array(call.type, null)
+
+
+@NESTED.kernel(
+    "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
+    "Read pairs such as 'a:1,b:2'; 'a=1,b=2' in the flink dialect.",
+    _str_to_map,
+    lambda arguments: map_type(STRING, STRING, arguments[0].type.nullable),
+)
 def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
     pairs, value = (
         pattern_of(call.function, str(getattr(each, "value", ""))) for each in call.arguments[1:]
@@ -268,32 +274,3 @@ def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
     second = np.where(halves.lengths > 1, halves.begins + 1, 0)
     items = halves.values.take(pa.array(second, mask=halves.lengths < 2))
     return checked_map(call, replace(lists, values=first, items=items))
-
-
-NESTED.add(
-    "map_concat",
-    "map_concat(MAP, …) -> MAP",
-    "Put maps together; a key twice fails.",
-    signatures.takes("map_concat", MAP, rest=MAP, alike=True),
-    _map_concat_kernel,
-    _united,
-)
-NESTED.add(
-    "map_union",
-    "map_union(MAP, …) -> MAP",
-    "Put maps together; of a key that several have, the last value counts.",
-    signatures.takes("map_union", MAP, rest=MAP, alike=True),
-    _map_union_kernel,
-    _united,
-    _map_union_spark,
-    dialects=frozenset({Dialect.FLINK}),
-    fallible=False,
-)
-NESTED.add(
-    "str_to_map",
-    "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
-    "Read pairs such as 'a:1,b:2'; 'a=1,b=2' in the flink dialect.",
-    _str_to_map,
-    _str_to_map_kernel,
-    lambda arguments: map_type(STRING, STRING, arguments[0].type.nullable),
-)

@@ -55,12 +55,6 @@ def _type_of_struct(arguments: tuple[Expression, ...]) -> DataType:
     return DataType("ROW", False, fields=tuple(fields))
 
 
-def _struct_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.type.arrow
-    parts = [as_array(value, rows) for value in values[1::2]]
-    return pa.StructArray.from_arrays(parts, fields=[kind.field(i) for i in range(len(parts))])
-
-
 def _type_of_field(arguments: tuple[Expression, ...]) -> DataType:
     row, name = arguments
     found = [each.type for each in row.type.fields or () if each.name == getattr(name, "value", "")]
@@ -87,6 +81,21 @@ def field(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return typed_call("field", row, text_literal(found[0]))
 
 
+def _field_spark(call: Call, arguments: Sequence[str]) -> str:
+    name = call.arguments[1]
+    assert isinstance(name, Literal)
+    return f"{arguments[0]}.`{str(name.value).replace('`', '``')}`"
+
+
+@NESTED.kernel(
+    "row.name -> type of the field",
+    "Give a field of a row.",
+    field,
+    _type_of_field,
+    _field_spark,
+    fallible=False,
+    name="field",
+)
 def _field_kernel(call: Call, values: Values, rows: int) -> Value:
     name = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
     names = [each.name for each in call.arguments[0].type.fields or ()]
@@ -94,30 +103,18 @@ def _field_kernel(call: Call, values: Values, rows: int) -> Value:
     return pc.struct_field(as_array(values[0], rows), [names.index(name)])
 
 
-def _field_spark(call: Call, arguments: Sequence[str]) -> str:
-    name = call.arguments[1]
-    assert isinstance(name, Literal)
-    return f"{arguments[0]}.`{str(name.value).replace('`', '``')}`"
-
-
-NESTED.add(
-    "field",
-    "row.name -> type of the field",
-    "Give a field of a row.",
-    field,
-    _field_kernel,
-    _type_of_field,
-    _field_spark,
-    fallible=False,
-)
-NESTED.add(
-    "named_struct",
+@NESTED.kernel(
     "named_struct('name', value, …) -> ROW",
     "Make a row.",
     _named_struct,
-    _struct_kernel,
     _type_of_struct,
     fallible=False,
 )
-NESTED.alias("struct", "struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
-NESTED.alias("row", "row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))
+def _struct_kernel(call: Call, values: Values, rows: int) -> Value:
+    kind = call.type.arrow
+    parts = [as_array(value, rows) for value in values[1::2]]
+    return pa.StructArray.from_arrays(parts, fields=[kind.field(i) for i in range(len(parts))])
+
+
+NESTED.alias("struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
+NESTED.alias("row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))

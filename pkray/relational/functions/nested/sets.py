@@ -45,6 +45,41 @@ def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool
     return kernel
 
 
+NESTED.add(
+    "array_union(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements of both, each once.",
+    takes("array_union", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first | second, True),
+    typed_as_joined,
+    fallible=False,
+)
+NESTED.add(
+    "array_intersect(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are in both, each once.",
+    takes("array_intersect", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & second, False),
+    typed_as_joined,
+    fallible=False,
+)
+NESTED.add(
+    "array_except(ARRAY, ARRAY) -> ARRAY",
+    "Give the elements that are not in the second, each once.",
+    takes("array_except", ARRAY, ARRAY, alike=True),
+    _set_kernel(lambda first, second: first & ~second, False),
+    typed_as_joined,
+    fallible=False,
+)
+
+
+@NESTED.kernel(
+    "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
+    "Whether they share an element.",
+    takes("arrays_overlap", ARRAY, ARRAY, alike=True),
+    lambda arguments: BOOLEAN.with_nullable(
+        any_nullable(arguments) or any(element_of(each).nullable for each in arguments)
+    ),
+    fallible=False,
+)
 def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     """Whether two arrays share an element; NULL where they do not and one of them has a NULL."""
     left, right = (Lists.of(value, rows) for value in values)
@@ -59,43 +94,3 @@ def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     unknown = ~found & holes & (left.lengths > 0) & (right.lengths > 0)
     null = null_rows(list(values), rows)
     return pa.array(found, mask=unknown if null is None else unknown | null)
-
-
-NESTED.add(
-    "array_union",
-    "array_union(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements of both, each once.",
-    takes("array_union", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first | second, True),
-    typed_as_joined,
-    fallible=False,
-)
-NESTED.add(
-    "array_intersect",
-    "array_intersect(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements that are in both, each once.",
-    takes("array_intersect", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first & second, False),
-    typed_as_joined,
-    fallible=False,
-)
-NESTED.add(
-    "array_except",
-    "array_except(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements that are not in the second, each once.",
-    takes("array_except", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first & ~second, False),
-    typed_as_joined,
-    fallible=False,
-)
-NESTED.add(
-    "arrays_overlap",
-    "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
-    "Whether they share an element.",
-    takes("arrays_overlap", ARRAY, ARRAY, alike=True),
-    _overlap_kernel,
-    lambda arguments: BOOLEAN.with_nullable(
-        any_nullable(arguments) or any(element_of(each).nullable for each in arguments)
-    ),
-    fallible=False,
-)

@@ -55,7 +55,6 @@ def _operate_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
 def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: Any) -> None:
     """Define an operator, and the same that wraps."""
     ARITHMETIC.add(
-        name,
         f"number {symbol} number -> number",
         about,
         operators.operates(name),
@@ -63,12 +62,11 @@ def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: A
         operators.of_decimals(name),
         spark=operator(symbol),
         synonyms=(symbol,),
+        name=name,
     )
-    ARITHMETIC.add(
+    ARITHMETIC.add_inner(
         name + operators.WRAPPING,
-        "",
         f"{about[:-1]}; integers lose their high bits, decimals that are too large are NULL.",
-        None,
         wrapping,
         operators.of_decimals(name),
         spark=operators.spark_wrapping(symbol),
@@ -94,11 +92,9 @@ def _normalize_zero_spark(call: Call, arguments: Sequence[str]) -> str:
     return f"({arguments[0]} + CAST(0 AS {call.type.root}))"
 
 
-ARITHMETIC.add(
+ARITHMETIC.add_inner(
     "normalize_zero",
-    "",
     "Turn -0.0 into 0.0, so that both are one key.",
-    None,
     _normalize_zero,
     lambda arguments: arguments[0].type,
     spark=_normalize_zero_spark,

@@ -59,7 +59,6 @@ for _name, _symbol, _about, _compute in (
     ("bitwise_xor", "^", "Give the bits in which two integers differ.", pc.bit_wise_xor),
 ):
     MATHEMATICS.add(
-        _name,
         f"integer {_symbol} integer -> integer",
         _about,
         _bitwise(_name),
@@ -67,9 +66,9 @@ for _name, _symbol, _about, _compute in (
         spark=operator(_symbol),
         synonyms=(_symbol,),
         fallible=False,
+        name=_name,
     )
 MATHEMATICS.add(
-    "bitwise_not",
     "~ integer -> integer",
     "Turn each bit of an integer.",
     takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
@@ -77,6 +76,7 @@ MATHEMATICS.add(
     spark=lambda call, arguments: f"(~ {arguments[0]})",
     synonyms=("~",),
     fallible=False,
+    name="bitwise_not",
 )
 
 
@@ -110,7 +110,6 @@ for _name, _symbol, _about in (
     ("shiftrightunsigned", ">>>", "Shift the bits of an integer to the right; zeros come in."),
 ):
     MATHEMATICS.add(
-        _name,
         f"{_name}(integer, bits INT) -> integer",
         _about,
         takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
@@ -121,13 +120,6 @@ for _name, _symbol, _about in (
 _NIBBLES = np.array([bin(number).count("1") for number in range(256)], np.int32)
 
 
-def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
-    numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
-    counts = _NIBBLES[numbers.view(np.uint8).reshape(-1, 8)].sum(axis=1).astype(np.int32)
-    result = counts[0] if isinstance(values[0], pa.Scalar) else counts
-    return from_numpy(result, values, pa.int32(), rows)
-
-
 @parameter("an integer or a BOOLEAN")
 def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
     if argument.type.root == "BOOLEAN":
@@ -136,16 +128,32 @@ def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
     return coercion.cast_to(argument, coercion.BIGINT) if taken else None
 
 
-MATHEMATICS.add(
-    "bit_count",
+@MATHEMATICS.kernel(
     "bit_count(integer | BOOLEAN) -> INT",
     "Count the bits that are set; true has one.",
     takes("bit_count", _counted, gives=coercion.INT),
-    _bit_count,
     fallible=False,
 )
+def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
+    numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
+    counts = _NIBBLES[numbers.view(np.uint8).reshape(-1, 8)].sum(axis=1).astype(np.int32)
+    result = counts[0] if isinstance(values[0], pa.Scalar) else counts
+    return from_numpy(result, values, pa.int32(), rows)
 
 
+@parameter("an integer")
+def _integer_as_it_is(argument: Expression, dialect: Dialect) -> Expression | None:
+    if coercion.is_untyped_null(argument):
+        return coercion.cast_to(argument, coercion.INT)
+    return argument if argument.type.root in INTEGERS else None
+
+
+@MATHEMATICS.kernel(
+    "bit_get(integer, place from 0) -> TINYINT",
+    "Give one bit of an integer, the least first.",
+    takes("bit_get", _integer_as_it_is, integer, gives=coercion.TINYINT),
+    synonyms=("getbit",),
+)
 def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
     number, place = numpy_of(values[0]), numpy_of(values[1])
     width = 8 * number.dtype.itemsize
@@ -157,24 +165,8 @@ def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(bits.astype(np.int8), values, pa.int8(), rows)
 
 
-@parameter("an integer")
-def _integer_as_it_is(argument: Expression, dialect: Dialect) -> Expression | None:
-    if coercion.is_untyped_null(argument):
-        return coercion.cast_to(argument, coercion.INT)
-    return argument if argument.type.root in INTEGERS else None
-
-
-MATHEMATICS.add(
-    "bit_get",
-    "bit_get(integer, place from 0) -> TINYINT",
-    "Give one bit of an integer, the least first.",
-    takes("bit_get", _integer_as_it_is, integer, gives=coercion.TINYINT),
-    _bit_get,
-    synonyms=("getbit",),
-)
 _FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int64)
 MATHEMATICS.add(
-    "factorial",
     "factorial(number INT) -> BIGINT",
     "Give the factorial of 0 to 20; NULL for other numbers.",
     takes("factorial", integer, gives=coercion.BIGINT, nullable=True),
@@ -210,37 +202,12 @@ def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 MATHEMATICS.add(
-    "bin",
     "bin(number BIGINT) -> STRING",
     "Write an integer in binary digits.",
     takes("bin", bigint, gives=coercion.STRING),
     digits_text,
     fallible=False,
 )
-
-
-def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
-    """Read digits of one base (as far as there are) as 64 bits, and write them in another."""
-    bases = [int(value.as_py() or 0) for value in values[1:] if isinstance(value, pa.Scalar)]
-    if not 2 <= bases[0] <= 36 or not 2 <= abs(bases[1]) <= 36:
-        return pa.scalar(None, pa.string())
-    texts = as_array(values[0], 1 if isinstance(values[0], pa.Scalar) else rows)
-    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"[: bases[0]]
-    body = pc.ascii_lower(pc.utf8_trim_whitespace(texts))
-    negative = pc.starts_with(body, "-").fill_null(False).to_numpy(zero_copy_only=False)
-    body = pc.utf8_ltrim(body, "-") if negative.any() else body
-    body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
-    numbers, beyond = _read_digits(body, bases[0])
-    unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
-    minus_zero = negative & (numbers == 0) & (bases[1] < 0)
-    if bases[1] > 0:  # below the least of 64 bits is the greatest
-        unsigned[negative & (numbers >= np.uint64(2**63))] = np.uint64(2**64 - 1)
-    refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
-    result = _write_digits(unsigned, bases[1])
-    result = pc.if_else(pa.array(minus_zero), "-0", result)
-    empty = pc.equal(pc.utf8_length(pc.utf8_trim(texts, " ")), 0)
-    result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
-    return result[0] if isinstance(values[0], pa.Scalar) else result
 
 
 def _read_digits(body: pa.Array, base: int) -> tuple[Any, Any]:
@@ -286,10 +253,30 @@ def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expres
     return Call(coercion.STRING, "conv", (value, *bases))
 
 
-MATHEMATICS.add(
-    "conv",
+@MATHEMATICS.kernel(
     "conv(digits STRING, from INT, to INT) -> STRING",
     "Write a number, given in digits of one base, in digits of another.",
     _resolve_conv,
-    _conv,
 )
+def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
+    """Read digits of one base (as far as there are) as 64 bits, and write them in another."""
+    bases = [int(value.as_py() or 0) for value in values[1:] if isinstance(value, pa.Scalar)]
+    if not 2 <= bases[0] <= 36 or not 2 <= abs(bases[1]) <= 36:
+        return pa.scalar(None, pa.string())
+    texts = as_array(values[0], 1 if isinstance(values[0], pa.Scalar) else rows)
+    alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"[: bases[0]]
+    body = pc.ascii_lower(pc.utf8_trim_whitespace(texts))
+    negative = pc.starts_with(body, "-").fill_null(False).to_numpy(zero_copy_only=False)
+    body = pc.utf8_ltrim(body, "-") if negative.any() else body
+    body = pc.extract_regex(body, f"^(?P<digits>[{alphabet}]*)").field("digits")
+    numbers, beyond = _read_digits(body, bases[0])
+    unsigned = np.where(negative, (~numbers + np.uint64(1)), numbers)
+    minus_zero = negative & (numbers == 0) & (bases[1] < 0)
+    if bases[1] > 0:  # below the least of 64 bits is the greatest
+        unsigned[negative & (numbers >= np.uint64(2**63))] = np.uint64(2**64 - 1)
+    refuse(call, values, pa.array(beyond), "overflows 64 bits", rows)
+    result = _write_digits(unsigned, bases[1])
+    result = pc.if_else(pa.array(minus_zero), "-0", result)
+    empty = pc.equal(pc.utf8_length(pc.utf8_trim(texts, " ")), 0)
+    result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
+    return result[0] if isinstance(values[0], pa.Scalar) else result

@@ -91,11 +91,6 @@ def _randstr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return typed_call("randstr", length)
 
 
-def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-    length = int(signatures.constant("randstr", call.arguments[0], "the length") or 0)
-    return _texts(np.random.default_rng().choice(_LETTERS, (rows, length)))
-
-
 def _ids(call: Call, values: Sequence[Value], rows: int) -> Value:
     """Take the next numbers of this process."""
     with _LOCK:
@@ -144,7 +139,6 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
      _ids, coercion.BIGINT, ()),
 ):  # fmt: skip
     MATHEMATICS.add(
-        _name,
         _usage,
         _about,
         _plain(_name),
@@ -153,27 +147,31 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
         synonyms=_synonyms,
         deterministic=False,
         fallible=False,
+        name=_name,
     )
-MATHEMATICS.add(
-    "randstr",
+
+
+@MATHEMATICS.kernel(
     "randstr(length) -> STRING",
     "Give a random text of letters and digits.",
     _randstr,
-    _randstr_kernel,
     signatures.result(coercion.STRING, nullable=False),
     dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
     fallible=False,
 )
+def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    length = int(signatures.constant("randstr", call.arguments[0], "the length") or 0)
+    return _texts(np.random.default_rng().choice(_LETTERS, (rows, length)))
+
+
 MATHEMATICS.alias(
-    "uniform",
     "uniform(low, high) -> number",
     "Give a random number between two bounds, the higher one excluded.",
     _uniform,
     dialects=frozenset({Dialect.SPARK}),
 )
 MATHEMATICS.alias(
-    "rand_integer",
     "rand_integer(bound) -> INT",
     "Give a random integer from 0 on, below a bound.",
     _rand_integer,

@@ -22,13 +22,6 @@ from pkray.schema.types import INTEGERS
 ARITHMETIC = Family("arithmetic")
 
 
-def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
-    operators.refuse_zero(call, values, rows)
-    if call.type.root != "DECIMAL":
-        return pc.divide(values[0], values[1])
-    return decimals.fit(call, values, _quotient(call, values, rows), rows)
-
-
 def _divide_wrapping(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.type.root != "DECIMAL":
         return pc.divide(values[0], values[1])
@@ -54,21 +47,6 @@ def _divide_truncating(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(wrapped, least, quotient)
 
 
-def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
-    operators.refuse_zero(call, values, rows)
-    left, right = operators.where_valid(values)
-    problem = f"overflows {call.type.root}"
-    if call.arguments[0].type.root == "DECIMAL":
-        return checked(
-            call,
-            (left, right),
-            rows,
-            lambda a, b: decimals.quotient_and_rest(a, b)[0].cast(pa.int64()),
-            problem,
-        )
-    return checked(call, (left, right), rows, pc.divide_checked, problem)
-
-
 def _mod(call: Call, values: Sequence[Value], rows: int) -> Value:
     operators.refuse_zero(call, values, rows)
     return _rest(call, values, rows)
@@ -88,24 +66,6 @@ def _rest(call: Call, values: Sequence[Value], rows: int) -> Value:
     with np.errstate(all="ignore"):
         rest = np.fmod(numpy_of(values[0]), numpy_of(values[1]))
     return from_numpy(rest, values, call.type.arrow, rows)
-
-
-def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
-    operators.refuse_zero(call, values, rows)
-    if call.type.root == "DECIMAL":
-        rest = decimals.quotient_and_rest(*operators.where_valid(values))[1]
-        wide = decimals.relabel(rest, pa.decimal256(75, rest.type.scale))
-        other = values[1].cast(pa.decimal256(75, rest.type.scale))
-        moved = pc.add(wide, other)
-        again = decimals.quotient_and_rest(moved, values[1])[1]
-        return decimals.fit(
-            call, values, pc.if_else(pc.less(rest, zero(rest.type)), again, rest), rows
-        )
-    left, right = numpy_of(values[0]), numpy_of(values[1])
-    with np.errstate(all="ignore"):
-        rest = np.fmod(left, right)
-        moved = np.where(rest < 0, np.fmod(rest + right, right), rest)
-    return from_numpy(moved, values, call.type.arrow, rows)
 
 
 def _resolve_divide(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -129,51 +89,85 @@ def _resolve_div(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 define_operator(
     "mod", "%", "Give the rest of a division, with the sign of the dividend.", _mod, _mod_wrapping
 )
-ARITHMETIC.add(
-    "divide",
+
+
+@ARITHMETIC.kernel(
     "number / number -> DOUBLE | DECIMAL",
     "Divide a number; integers give DOUBLE (in the flink dialect an integer).",
     _resolve_divide,
-    _divide,
     operators.of_decimals("divide"),
     spark=operator("/"),
     synonyms=("/",),
+    name="divide",
 )
-ARITHMETIC.add(
+def _divide(call: Call, values: Sequence[Value], rows: int) -> Value:
+    operators.refuse_zero(call, values, rows)
+    if call.type.root != "DECIMAL":
+        return pc.divide(values[0], values[1])
+    return decimals.fit(call, values, _quotient(call, values, rows), rows)
+
+
+ARITHMETIC.add_inner(
     "divide_wrapping",
-    "",
     "Divide numbers; decimals that are too large are NULL, a float divided by zero infinite.",
-    None,
     _divide_wrapping,
     operators.of_decimals("divide"),
     spark=function.NO_SPARK,
 )
-ARITHMETIC.add(
+ARITHMETIC.add_inner(
     "divide_truncating",
-    "",
     "Divide integers; the quotient is cut towards zero and wraps.",
-    None,
     _divide_truncating,
     lambda arguments: operators.result_type(arguments, None),
     spark=lambda call, arguments: operators.low_bits(
         f"({arguments[0]} div {arguments[1]})", call.type
     ),
 )
-ARITHMETIC.add(
-    "div",
+
+
+@ARITHMETIC.kernel(
     "number div number -> BIGINT",
     "Divide to a whole number, cut towards zero.",
     _resolve_div,
-    _div,
     spark=operator("div"),
+    name="div",
 )
-ARITHMETIC.add(
-    "pmod",
+def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
+    operators.refuse_zero(call, values, rows)
+    left, right = operators.where_valid(values)
+    problem = f"overflows {call.type.root}"
+    if call.arguments[0].type.root == "DECIMAL":
+        return checked(
+            call,
+            (left, right),
+            rows,
+            lambda a, b: decimals.quotient_and_rest(a, b)[0].cast(pa.int64()),
+            problem,
+        )
+    return checked(call, (left, right), rows, pc.divide_checked, problem)
+
+
+@ARITHMETIC.kernel(
     "pmod(number, number) -> number",
     "Give the rest of a division, not negative for a positive divisor.",
     lambda arguments, dialect: _positive_rest(arguments, dialect),
-    _pmod,
 )
+def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
+    operators.refuse_zero(call, values, rows)
+    if call.type.root == "DECIMAL":
+        rest = decimals.quotient_and_rest(*operators.where_valid(values))[1]
+        wide = decimals.relabel(rest, pa.decimal256(75, rest.type.scale))
+        other = values[1].cast(pa.decimal256(75, rest.type.scale))
+        moved = pc.add(wide, other)
+        again = decimals.quotient_and_rest(moved, values[1])[1]
+        return decimals.fit(
+            call, values, pc.if_else(pc.less(rest, zero(rest.type)), again, rest), rows
+        )
+    left, right = numpy_of(values[0]), numpy_of(values[1])
+    with np.errstate(all="ignore"):
+        rest = np.fmod(left, right)
+        moved = np.where(rest < 0, np.fmod(rest + right, right), rest)
+    return from_numpy(moved, values, call.type.arrow, rows)
 
 
 def _positive_rest(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

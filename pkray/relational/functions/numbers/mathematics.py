@@ -63,7 +63,6 @@ _OF_DOUBLES: tuple[tuple[str, str, Any], ...] = (
 )
 for _name, _what, _kernel in _OF_DOUBLES:
     MATHEMATICS.add(
-        _name,
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what} of a number.".replace(", of", " of"),
         takes(_name, double, gives=coercion.DOUBLE),
@@ -83,7 +82,6 @@ _LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
 )
 for _name, _what, _kernel, _synonyms in _LOGARITHMS:
     MATHEMATICS.add(
-        _name,
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what}; NULL where there is none.",
         takes(_name, double, gives=coercion.DOUBLE, nullable=True),
@@ -100,7 +98,6 @@ def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 MATHEMATICS.add(
-    "log",
     "log([base DOUBLE,] number DOUBLE) -> DOUBLE",
     "Give the logarithm to a base, e if there is none; NULL where there is none.",
     _log,
@@ -119,7 +116,6 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 MATHEMATICS.add(
-    "power",
     "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
     "Raise a number to a power.",
     takes("power", double, double, gives=coercion.DOUBLE),
@@ -128,7 +124,6 @@ MATHEMATICS.add(
     fallible=False,
 )
 MATHEMATICS.add(
-    "atan2",
     "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
     "Give the angle of a point.",
     takes("atan2", double, double, gives=coercion.DOUBLE),
@@ -136,7 +131,6 @@ MATHEMATICS.add(
     fallible=False,
 )
 MATHEMATICS.add(
-    "hypot",
     "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
     "Give the length of the hypotenuse.",
     takes("hypot", double, double, gives=coercion.DOUBLE),
@@ -157,7 +151,6 @@ def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 MATHEMATICS.add(
-    "sign",
     "sign(number) -> DOUBLE (spark), the number's type (flink)",
     "Give -1, 0 or 1 by the sign of a number.",
     _sign,
@@ -175,8 +168,8 @@ def _constant(name: str, value: float) -> Resolver:
     return resolve
 
 
-MATHEMATICS.add("pi", "pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never)
-MATHEMATICS.add("e", "e() -> DOUBLE", "Give e.", _constant("e", math.e), never)
+MATHEMATICS.add("pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never)
+MATHEMATICS.add("e() -> DOUBLE", "Give e.", _constant("e", math.e), never)
 
 
 # The greatest and the least
@@ -236,7 +229,6 @@ def _nested_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 for _name in ("greatest", "least"):
     MATHEMATICS.add(
-        _name,
         f"{_name}(value, value, …) -> value",
         f"Give the {_name} value; NULLs are left out.",
         _extreme(_name),
@@ -245,6 +237,12 @@ for _name in ("greatest", "least"):
     )
 
 
+@MATHEMATICS.kernel(
+    "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
+    "Number the bucket, of equal ones between two bounds, that a value falls into.",
+    takes("width_bucket", double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
+    fallible=False,
+)
 def _width_bucket(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, low, high, count = (numpy_of(each) for each in values)
     with np.errstate(all="ignore"):
@@ -259,13 +257,3 @@ def _width_bucket(call: Call, values: Sequence[Value], rows: int) -> Value:
     array = from_numpy(numbers, values, pa.int64(), rows)
     missing = pa.array(np.broadcast_to(wrong, rows))
     return pc.if_else(missing, pa.scalar(None, pa.int64()), array)
-
-
-MATHEMATICS.add(
-    "width_bucket",
-    "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
-    "Number the bucket, of equal ones between two bounds, that a value falls into.",
-    takes("width_bucket", double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
-    _width_bucket,
-    fallible=False,
-)

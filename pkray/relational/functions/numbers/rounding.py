@@ -153,7 +153,6 @@ for _name, _about in (
     ("truncate", "Cut a number after digits behind the point (0 by default)."),
 ):
     MATHEMATICS.add(
-        _name,
         f"{_name}(number [, digits INT]) -> number",
         _about,
         _rounds(_name),
@@ -209,26 +208,21 @@ for _name, _about in (
     ("floor", "Give the greatest whole number that is not above a number."),
 ):
     MATHEMATICS.add(
-        _name,
         f"{_name}(number [, digits INT]) -> BIGINT | DECIMAL",
         _about,
         _rounds_to_whole(_name),
         _to_whole,
         synonyms=("ceiling",) if _name == "ceil" else (),
     )
-    MATHEMATICS.add(
+    MATHEMATICS.add_inner(
         _name + "_to",
-        "",
         f"{_about[:-1]}, with digits after the point.",
-        None,
         _round,
         spark=lambda call, arguments: f"{call.function[:-3]}({', '.join(arguments)})",
     )
-    MATHEMATICS.add(
+    MATHEMATICS.add_inner(
         _name + "_floating",
-        "",
         f"{_about[:-1]}, as a number of the same type.",
-        None,
         by_arrow(pc.ceil if _name == "ceil" else pc.floor),
         lambda arguments: arguments[0].type,
         spark=NO_SPARK,

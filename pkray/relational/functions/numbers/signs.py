@@ -58,12 +58,10 @@ for _name, _usage, _about, _kernel, _spark in (
     ("negative", "- number -> number", "Turn the sign of a number.", _negative, _minus),
     ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
 ):
-    ARITHMETIC.add(_name, _usage, _about, _one_number(_name), _kernel, spark=_spark)
-    ARITHMETIC.add(
+    ARITHMETIC.add(_usage, _about, _one_number(_name), _kernel, spark=_spark, name=_name)
+    ARITHMETIC.add_inner(
         _name + WRAPPING,
-        "",
         f"{_about[:-1]}; the least integer stays.",
-        None,
         _kernel,
         lambda arguments: arguments[0].type,
         spark=_spark_one_wrapping,
@@ -76,15 +74,12 @@ def _resolve_positive(arguments: tuple[Expression, ...], dialect: Dialect) -> Ex
     return number.taken("positive", arguments, 0, dialect)
 
 
-def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:
-    return values[0]
-
-
-ARITHMETIC.add(
-    "positive",
+@ARITHMETIC.kernel(
     "+ number -> number",
     "Give a number as it is.",
     _resolve_positive,
-    _as_given,
     fallible=False,
+    name="positive",
 )
+def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return values[0]

@@ -56,18 +56,18 @@ def _tries_to_divide(name: str) -> Resolver:
 
 for _name, _symbol in (("add", "+"), ("subtract", "-"), ("multiply", "*")):
     ARITHMETIC.add(
-        f"try_{_name}",
         f"try_{_name}(number, number) -> number",
         f"Compute number {_symbol} number; NULL where it overflows.",
         _tries(_name),
         never,
+        name=f"try_{_name}",
     )
 for _name, _symbol, _synonyms in (("divide", "/", ()), ("mod", "%", ("try_remainder",))):
     ARITHMETIC.add(
-        f"try_{_name}",
         f"try_{_name}(number, number) -> number",
         f"Compute number {_symbol} number; NULL where the divisor is 0.",
         _tries_to_divide(_name),
         never,
         synonyms=_synonyms,
+        name=f"try_{_name}",
     )

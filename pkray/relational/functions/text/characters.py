@@ -73,7 +73,6 @@ def _masked(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 TEXT.add(
-    "mask",
     "mask(text [, capital [, small [, digit [, other]]]]) -> STRING",
     "Write X for capital letters, x for small ones, n for digits, or other characters than these.",
     _mask,
@@ -98,7 +97,7 @@ def _luhn(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "luhn_check", "luhn_check(digits STRING) -> BOOLEAN",
+    "luhn_check(digits STRING) -> BOOLEAN",
     "Whether the last of some digits is the check digit of the others by Luhn's algorithm.",
     [text], _luhn, gives=BOOLEAN,
 )  # fmt: skip
@@ -126,7 +125,6 @@ for _name, _about, _pattern in (
     ),
 ):
     TEXT.add(
-        _name,
         f"{_name}(text) -> BOOLEAN",
         f"{_about[:-1]}; not for NULL and ''.",
         takes(_name, text, gives=BOOLEAN, nullable=False),

@@ -155,19 +155,18 @@ def _codec(charset: str, value: bytes) -> tuple[str, bytes]:
 
 
 TEXT.add(
-    "encode",
     "encode(text, charset) -> BYTES",
     "Give the bytes of text in a charset such as 'UTF-16LE'.",
     _in_charset("encode", signatures.text, BYTES),
     _by_array(_encoded),
 )
 TEXT.add(
-    "decode_text",
     "",
     "Read bytes as text.",
     _in_charset("decode_text", signatures.binary, STRING),
     _by_array(_decoded),
     spark=lambda call, arguments: f"decode({', '.join(arguments)})",
+    name="decode_text",
 )
 
 
@@ -221,7 +220,6 @@ def _bytes_read(call: Call, texts: pa.Array) -> pa.Array:
 
 for _name, _else in (("to_binary", ""), ("try_to_binary", "; NULL where it is not written so")):
     TEXT.add(
-        _name,
         f"{_name}(text [, 'hex' | 'utf-8' | 'base64']) -> BYTES",
         f"Read bytes that are written in a format{_else}.",
         _reads_bytes(_name),

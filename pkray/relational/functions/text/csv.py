@@ -102,11 +102,9 @@ def _fields(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], read, call.type.arrow, rows)
 
 
-TEXT.add(
+TEXT.add_inner(
     "csv_fields",
-    "",
     "Take lines of comma-separated values apart.",
-    None,
     _fields,
     lambda arguments: _FIELDS.with_nullable(arguments[0].type.nullable),
     function.NO_SPARK,
@@ -171,7 +169,6 @@ def _from_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
 
 
 TEXT.add(
-    "from_csv",
     "from_csv(text, schema [, options MAP]) -> ROW",
     "Read comma-separated values by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
     _from_csv,
@@ -194,11 +191,9 @@ def _quoted(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.fill_null(pc.if_else(needs, quoted, trimmed), null)
 
 
-TEXT.add(
+TEXT.add_inner(
     "csv_field",
-    "",
     "Write one of comma-separated values.",
-    None,
     _quoted,
     lambda arguments: STRING.with_nullable(False),
     function.NO_SPARK,
@@ -243,13 +238,7 @@ def _to_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([missing], [Literal(STRING, None), line], dialect)
 
 
-TEXT.add(
-    "to_csv",
-    "to_csv(ROW [, options MAP]) -> STRING",
-    "Write comma-separated values.",
-    _to_csv,
-    never,
-)
+TEXT.add("to_csv(ROW [, options MAP]) -> STRING", "Write comma-separated values.", _to_csv, never)
 
 
 # Schemas
@@ -282,7 +271,6 @@ def _schema_of_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
 
 
 TEXT.add(
-    "schema_of_csv",
     "schema_of_csv(example [, options MAP]) -> STRING",
     "Give the schema that a constant example of comma-separated values has, for from_csv.",
     _schema_of_csv,

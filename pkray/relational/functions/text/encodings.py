@@ -51,7 +51,7 @@ def _ascii(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "ascii", "ascii(text) -> INT", "Give the code of the first character; 0 for no text.", [text],
+    "ascii(text) -> INT", "Give the code of the first character; 0 for no text.", [text],
     _ascii, gives=INT,
 )  # fmt: skip
 _LETTERS = constants.texts([chr(number) for number in range(256)] + [""])
@@ -66,7 +66,7 @@ def _chr(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "chr", "chr(code BIGINT) -> STRING", "Give the character of a code, modulo 256.", [bigint],
+    "chr(code BIGINT) -> STRING", "Give the character of a code, modulo 256.", [bigint],
     _chr, synonyms=("char",),
 )  # fmt: skip
 
@@ -113,22 +113,18 @@ def _digits(argument: Expression, dialect: Dialect) -> Expression | None:
     return None if taken is None else cast_to(taken, BYTES)
 
 
+@TEXT.kernel(
+    "hex(number BIGINT | value | bytes) -> STRING",
+    "Write an integer, or bytes, in hexadecimal digits; other values as the bytes of their text.",
+    _hex,
+    fallible=False,
+)
 def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.arguments[0].type.root == "BIGINT":
         return digits_text(call, values, rows)
     array, starts, raw = _bytes(values[0], rows)
     letters = np.stack([_HEX[raw >> 4], _HEX[raw & 15]], axis=1).ravel()
     return _made(values[0], array, letters, starts * 2, pa.string())
-
-
-TEXT.add(
-    "hex",
-    "hex(number BIGINT | value | bytes) -> STRING",
-    "Write an integer, or bytes, in hexadecimal digits; other values as the bytes of their text.",
-    _hex,
-    _hex_digits,
-    fallible=False,
-)
 
 
 def from_hex(texts: Value) -> Value:
@@ -145,7 +141,7 @@ def from_hex(texts: Value) -> Value:
 
 
 text_function(
-    "unhex", "unhex(digits STRING) -> BYTES",
+    "unhex(digits STRING) -> BYTES",
     "Read bytes in hexadecimal digits; NULL where there are others.", [text],
     plainly(from_hex), gives=BYTES,
     nullable=True,
@@ -176,7 +172,7 @@ def _base64(call: Call, values: Sequence[Value], rows: int) -> Value:
     return _made(values[0], array, letters.ravel(), ends * 4, pa.string())
 
 
-text_function("base64", "base64(bytes) -> STRING", "Write bytes in base 64.", [binary], _base64)
+text_function("base64(bytes) -> STRING", "Write bytes in base 64.", [binary], _base64)
 
 
 def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -216,7 +212,7 @@ def from_base64(texts: Value) -> Value:
 
 
 text_function(
-    "unbase64", "unbase64(text) -> BYTES", "Read bytes in base 64.", [text], _unbase64,
+    "unbase64(text) -> BYTES", "Read bytes in base 64.", [text], _unbase64,
     gives=BYTES, fallible=True,
 )  # fmt: skip
 
@@ -236,6 +232,21 @@ def _format_number(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     return Call(STRING.with_nullable(nullable), "format_number", pair)
 
 
+def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
+    """Write each distinct float, rounded by the exact value that its bits have."""
+    known = array.dictionary_encode()
+    names = {"nan": "NaN", "inf": "∞", "-inf": "-∞"}
+    texts = [format(each, f",.{digits}f") for each in known.dictionary.to_pylist()]
+    table = pa.array([names.get(each, each) for each in texts], pa.string())
+    found = table.take(known.indices)
+    return found[0] if isinstance(value, pa.Scalar) else found
+
+
+@TEXT.kernel(
+    "format_number(number, digits INT) -> STRING",
+    "Write a number with commas between thousands, rounded to digits after the point.",
+    _format_number,
+)
 def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
     digits = values[1].as_py()
     if digits is None or digits < 0:
@@ -256,25 +267,6 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
     found = pc.binary_join_element_wise(sign, whole, parts.field("rest"), "")
     found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
     return found[0] if isinstance(value, pa.Scalar) else found
-
-
-def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
-    """Write each distinct float, rounded by the exact value that its bits have."""
-    known = array.dictionary_encode()
-    names = {"nan": "NaN", "inf": "∞", "-inf": "-∞"}
-    texts = [format(each, f",.{digits}f") for each in known.dictionary.to_pylist()]
-    table = pa.array([names.get(each, each) for each in texts], pa.string())
-    found = table.take(known.indices)
-    return found[0] if isinstance(value, pa.Scalar) else found
-
-
-TEXT.add(
-    "format_number",
-    "format_number(number, digits INT) -> STRING",
-    "Write a number with commas between thousands, rounded to digits after the point.",
-    _format_number,
-    _formatted,
-)
 
 
 def _flink_text(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -298,11 +290,9 @@ def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:
     return f"date_format({arguments[0]}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
 
 
-TEXT.add(
+TEXT.add_inner(
     "flink_text",
-    "",
     "Write booleans in capitals, and timestamps with all digits of their precision.",
-    None,
     _flink_text,
     lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
     spark=_spark_flink_text,
@@ -341,7 +331,7 @@ def _soundex(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "soundex", "soundex(text) -> STRING", "Give the code of how an English word sounds.", [_word],
+    "soundex(text) -> STRING", "Give the code of how an English word sounds.", [_word],
     _soundex,
 )  # fmt: skip
 
@@ -364,10 +354,5 @@ for _name, _about, _resolve in (
     ("from_base64", "Read text that is written in base 64.", _from_base64),
 ):
     TEXT.add(
-        _name,
-        f"{_name}(text) -> STRING",
-        _about,
-        _resolve,
-        never,
-        dialects=frozenset((Dialect.FLINK,)),
+        f"{_name}(text) -> STRING", _about, _resolve, never, dialects=frozenset((Dialect.FLINK,))
     )

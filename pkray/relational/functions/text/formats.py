@@ -73,18 +73,15 @@ def _spark_written(call: Call, arguments: Sequence[str]) -> str:
 
 
 TEXT.add(
-    "format_string",
     "format_string(format, x, …) -> STRING",
     "Write values by a format such as 'row %d: %s'.",
     _format_string,
     never,
     synonyms=("printf",),
 )
-TEXT.add(
+TEXT.add_inner(
     "format_value",
-    "",
     "Write a value by one specifier of a format.",
-    None,
     _written,
     lambda arguments: coercion.STRING.with_nullable(False),
     _spark_written,
@@ -230,20 +227,16 @@ def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Call(coercion.STRING.with_nullable(number.type.nullable), "to_char", (number, form))
 
 
-def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
-    form = NumberFormat(values[1].as_py(), "to_char")
-    return by_distinct(values[0], form.written, pa.string(), rows)
-
-
-TEXT.add(
-    "to_char",
+@TEXT.kernel(
     "to_char(number | time, format) -> STRING",
     "Write a number by a format such as '999,990.00', or a time by a pattern.",
     _to_char,
-    _char,
     synonyms=("to_varchar",),
     fallible=False,
 )
+def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
+    form = NumberFormat(values[1].as_py(), "to_char")
+    return by_distinct(values[0], form.written, pa.string(), rows)
 
 
 def _reads_numbers(name: str) -> Resolver:
@@ -276,7 +269,6 @@ def _number(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 for _name, _else in (("to_number", ""), ("try_to_number", "; NULL where it is not written so")):
     TEXT.add(
-        _name,
         f"{_name}(text, format) -> DECIMAL",
         f"Read a number by a format such as '999,990.00'{_else}.",
         _reads_numbers(_name),

@@ -75,7 +75,6 @@ def _by_pattern(
 
 
 def _regex_function(
-    name: str,
     usage: str,
     about: str,
     kernel: function.Kernel,
@@ -84,9 +83,13 @@ def _regex_function(
     least: int = 2,
     synonyms: tuple[str, ...] = (),
     spark: function.SparkText | None = None,
+    name: str = "",
 ) -> None:
+    name = name or usage.partition("(")[0]
     plain = takes(name, text, text, *further, gives=gives, least=least)
-    TEXT.add(name, usage, about, _with_pattern(name, plain), kernel, spark=spark, synonyms=synonyms)
+    TEXT.add(
+        usage, about, _with_pattern(name, plain), kernel, spark=spark, synonyms=synonyms, name=name
+    )
 
 
 def _checked_group(pattern: Pattern, texts: pa.Array, group: int, name: str) -> bool:
@@ -135,7 +138,6 @@ def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 TEXT.add(
-    "regexp_extract",
     "regexp_extract(text, pattern [, group INT]) -> STRING",
     "Give what a group (1 by default; 0: all) of a regular expression matches; '' where none does.",
     _extract,
@@ -217,22 +219,22 @@ def _replaced(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.A
 
 
 _regex_function(
-    "regexp_replace", "regexp_replace(text, pattern, new [, position INT]) -> STRING",
+    "regexp_replace(text, pattern, new [, position INT]) -> STRING",
     "Put new text ($1 is the first group) in the place of all that a regular expression matches.",
     _by_pattern(pa.string(), _replaced), text, integer, least=3,
 )  # fmt: skip
 _regex_function(
-    "regexp_count", "regexp_count(text, pattern) -> INT",
+    "regexp_count(text, pattern) -> INT",
     "Count the matches of a regular expression.",
     _by_pattern(pa.int32(), lambda texts, pattern, rest: matches.counts(texts, pattern)),
     gives=INT,
 )  # fmt: skip
 _regex_function(
-    "rlike", "text RLIKE pattern -> BOOLEAN",
+    "text RLIKE pattern -> BOOLEAN",
     "Tell whether a regular expression matches a part of text.",
     _by_pattern(pa.bool_(), lambda texts, pattern, rest: matches.matching(texts, pattern)),
     gives=BOOLEAN, synonyms=("regexp_like", "regexp"),
-    spark=lambda call, arguments: f"({arguments[0]} RLIKE {arguments[1]})",
+    spark=lambda call, arguments: f"({arguments[0]} RLIKE {arguments[1]})", name="rlike",
 )  # fmt: skip
 
 
@@ -249,14 +251,13 @@ def _regexp_substr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
 
 
 TEXT.add(
-    "regexp_substr",
     "regexp_substr(text, pattern) -> STRING",
     "Give the first match of a regular expression; NULL where there is none, or an empty one.",
     _regexp_substr,
     never,
 )
 _regex_function(
-    "regexp_instr", "regexp_instr(text, pattern [, group INT]) -> INT",
+    "regexp_instr(text, pattern [, group INT]) -> INT",
     "Give the position (from 1) of the first match of a regular expression; 0 where there is none.",
     _by_pattern(pa.int32(), lambda texts, pattern, rest: matches.first_places(texts, pattern)),
     integer, gives=INT,
@@ -273,7 +274,7 @@ def _all_extracted(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) ->
 
 
 _regex_function(
-    "regexp_extract_all", "regexp_extract_all(text, pattern [, group INT]) -> ARRAY<STRING>",
+    "regexp_extract_all(text, pattern [, group INT]) -> ARRAY<STRING>",
     "Give what a group (1 by default; 0: all) of each match of a regular expression is.",
     _by_pattern(pa.list_(pa.string()), _all_extracted), integer, gives=_TEXTS,
 )  # fmt: skip
@@ -293,7 +294,7 @@ def _split(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 _regex_function(
-    "split", "split(text, pattern [, limit INT]) -> ARRAY<STRING>",
+    "split(text, pattern [, limit INT]) -> ARRAY<STRING>",
     "Split text where a regular expression matches.", _split, integer, gives=_PARTS,
 )  # fmt: skip
 
@@ -335,7 +336,8 @@ def _similar(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "similar_to", "text SIMILAR TO pattern [ESCAPE character] -> BOOLEAN",
+    "text SIMILAR TO pattern [ESCAPE character] -> BOOLEAN",
     "Whether text is what a pattern of SQL with %, _, |, *, +, [] and () says.",
-    [text, text, text], _similar, gives=BOOLEAN, least=2, spark=function.NO_SPARK, fallible=True,
+    [text, text, text], _similar,
+    gives=BOOLEAN, least=2, spark=function.NO_SPARK, fallible=True, name="similar_to",
 )  # fmt: skip

@@ -67,7 +67,7 @@ def _locate(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "locate", "locate(part, text [, from INT]) -> INT",
+    "locate(part, text [, from INT]) -> INT",
     "Give the position (from 1) of a part in text; 0 where it is not there.",
     [text, text, integer], _locate, gives=INT, least=2, synonyms=("position", "charindex"),
 )  # fmt: skip
@@ -79,7 +79,6 @@ def _instr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 TEXT.add(
-    "instr",
     "instr(text, part) -> INT",
     "Give the position (from 1) of a part in text; 0 where it is not there.",
     _instr,
@@ -127,7 +126,6 @@ for _name, _about, _synonym in (
     ("endswith", "Tell whether text ends with a part.", "ends_with"),
 ):
     TEXT.add(
-        _name,
         f"{_name}(text | bytes, part) -> BOOLEAN",
         _about,
         _tells(_name),
@@ -147,7 +145,7 @@ def _replace(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "replace", "replace(text, part [, new]) -> STRING",
+    "replace(text, part [, new]) -> STRING",
     "Put new text (by default none) in the place of each part.", [text, text, text], _replace,
     least=2,
 )  # fmt: skip
@@ -172,7 +170,7 @@ def _translate(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "translate", "translate(text, characters, others) -> STRING",
+    "translate(text, characters, others) -> STRING",
     "Put for each of some characters the one at its place among others, or nothing.",
     [text, text, text], _translate,
 )  # fmt: skip
@@ -210,7 +208,7 @@ def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "split_part", "split_part(text, delimiter, part INT) -> STRING",
+    "split_part(text, delimiter, part INT) -> STRING",
     "Give one part (from 1; negative: from the end) of text that is split at a delimiter.",
     [text, text, integer], _split_part, fallible=True,
 )  # fmt: skip
@@ -239,7 +237,7 @@ def _substring_index(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "substring_index", "substring_index(text, delimiter, count INT) -> STRING",
+    "substring_index(text, delimiter, count INT) -> STRING",
     "Take text up to the count-th delimiter (negative: counted from the end).",
     [text, text, integer], _substring_index,
 )  # fmt: skip
@@ -281,7 +279,7 @@ def _code_points(texts: pa.Array) -> tuple[Any, Any]:
 
 
 text_function(
-    "levenshtein", "levenshtein(text, text) -> INT",
+    "levenshtein(text, text) -> INT",
     "Count the characters to change, put in or take out to get from one text to another.",
     [text, text], _levenshtein, gives=INT,
 )  # fmt: skip
@@ -299,7 +297,6 @@ def _find_in_set(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 
 
 TEXT.add(
-    "find_in_set",
     "find_in_set(text, list) -> INT",
     "Give the place (from 1) of text in a list such as 'a,b,c'; 0 where it is not there.",
     _find_in_set,
@@ -317,7 +314,6 @@ def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 TEXT.add(
-    "elt",
     "elt(n INT, text | bytes, …) -> STRING | BYTES",
     "Give the n-th of some texts, or of some BYTES, from 1.",
     _elt,
@@ -348,7 +344,6 @@ def _split_index(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
 
 
 TEXT.add(
-    "split_index",
     "split_index(text, separator, place INT) -> STRING",
     "Give a part of divided text, counted from 0; NULL where there is none.",
     _split_index,

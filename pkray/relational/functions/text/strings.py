@@ -102,29 +102,29 @@ def _octets(value: Value) -> Value:
 
 
 text_function(
-    "upper", "upper(text) -> STRING", "Write text in capital letters.", [text],
+    "upper(text) -> STRING", "Write text in capital letters.", [text],
     plainly(_upper), synonyms=("ucase",),
 )  # fmt: skip
 text_function(
-    "lower", "lower(text) -> STRING", "Write text in small letters.", [text],
+    "lower(text) -> STRING", "Write text in small letters.", [text],
     plainly(_lower), synonyms=("lcase",),
 )  # fmt: skip
 text_function(
-    "initcap", "initcap(text) -> STRING",
+    "initcap(text) -> STRING",
     "Begin each word, after a space, with a capital letter, and write the rest in small ones.",
     [text], plainly(_initcap),
 )  # fmt: skip
 text_function(
-    "length", "length(text | bytes) -> INT", "Count the characters of text, the bytes of BYTES.",
+    "length(text | bytes) -> INT", "Count the characters of text, the bytes of BYTES.",
     [text_or_bytes], plainly(lengths_of), gives=INT,
     synonyms=("char_length", "character_length", "len"),
 )  # fmt: skip
 text_function(
-    "octet_length", "octet_length(text | bytes) -> INT", "Count bytes.", [text_or_bytes],
+    "octet_length(text | bytes) -> INT", "Count bytes.", [text_or_bytes],
     plainly(_octets), gives=INT,
 )  # fmt: skip
 text_function(
-    "bit_length", "bit_length(text | bytes) -> INT", "Count bits.", [text_or_bytes],
+    "bit_length(text | bytes) -> INT", "Count bits.", [text_or_bytes],
     lambda call, values, rows: pc.multiply(pc.binary_length(values[0]), pa.scalar(8, pa.int32())),
     gives=INT,
 )  # fmt: skip
@@ -141,7 +141,6 @@ def _reversed(value: Value) -> Value:
 
 
 TEXT.add(
-    "reverse",
     "reverse(text | bytes) -> STRING | BYTES",
     "Turn text (or bytes, or an array) round.",
     _reverse,
@@ -178,7 +177,6 @@ def _spark_trim(call: Call, arguments: Sequence[str]) -> str:
 
 for _name, _where in (("trim", "both ends"), ("ltrim", "the beginning"), ("rtrim", "the end")):
     text_function(
-        _name,
         f"{_name}(text [, characters]) -> STRING",
         f"Take spaces, or other characters, off {_where} of text.",
         [text, text],
@@ -227,7 +225,6 @@ def _pads(name: str) -> Resolver:
 
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
     TEXT.add(
-        _name,
         f"{_name}(text | bytes, length INT [, filling]) -> STRING | BYTES",
         f"Fill text (or bytes) up on the {_where} to a length, or cut it to that.",
         _pads(_name),
@@ -268,34 +265,19 @@ def _end(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "substring", "substring(text | bytes, position INT [, length INT]) -> STRING | BYTES",
+    "substring(text | bytes, position INT [, length INT]) -> STRING | BYTES",
     "Take a part of text from a position (from 1; negative: from the end).",
     [text_or_bytes, integer, integer], _substring, gives=_of_first, least=2,
     synonyms=("substr", "mid"),
 )  # fmt: skip
 text_function(
-    "left", "left(text, count INT) -> STRING", "Take the first characters.",
+    "left(text, count INT) -> STRING", "Take the first characters.",
     [text_or_bytes, integer], _end, gives=_of_first,
 )  # fmt: skip
 text_function(
-    "right", "right(text, count INT) -> STRING", "Take the last characters.",
+    "right(text, count INT) -> STRING", "Take the last characters.",
     [text, integer], _end,
 )  # fmt: skip
-
-
-def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
-    value, new, place = values[0], values[1], values[2].cast(pa.int64())
-    width = lengths_of(new).cast(pa.int64())
-    if len(values) > 3:
-        given = values[3].cast(pa.int64())
-        width = pc.if_else(pc.less(given, pa.scalar(0, pa.int64())), width, given)
-    zero = pa.scalar(0, pa.int64())
-    before = sliced(value, zero, pc.subtract(place, 1), rows)
-    end = pc.add(place, width)
-    from_end = pc.add(end, lengths_of(value).cast(pa.int64()))
-    start = pc.if_else(pc.less(end, 0), from_end, pc.subtract(end, 1))
-    after = sliced(value, start, _FAR, rows)
-    return pc.binary_join_element_wise(before, new, after, pa.scalar("", value.type))
 
 
 def _overlays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -309,14 +291,25 @@ def _overlays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return plain(arguments, dialect)
 
 
-TEXT.add(
-    "overlay",
+@TEXT.kernel(
     "overlay(text | bytes PLACING new FROM position [FOR length]) -> STRING | BYTES",
     "Put new text (or bytes) in the place of a part.",
     _overlays,
-    _overlay,
     fallible=False,
 )
+def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
+    value, new, place = values[0], values[1], values[2].cast(pa.int64())
+    width = lengths_of(new).cast(pa.int64())
+    if len(values) > 3:
+        given = values[3].cast(pa.int64())
+        width = pc.if_else(pc.less(given, pa.scalar(0, pa.int64())), width, given)
+    zero = pa.scalar(0, pa.int64())
+    before = sliced(value, zero, pc.subtract(place, 1), rows)
+    end = pc.add(place, width)
+    from_end = pc.add(end, lengths_of(value).cast(pa.int64()))
+    start = pc.if_else(pc.less(end, 0), from_end, pc.subtract(end, 1))
+    after = sliced(value, start, _FAR, rows)
+    return pc.binary_join_element_wise(before, new, after, pa.scalar("", value.type))
 
 
 # Joining
@@ -333,19 +326,15 @@ def _concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes("concat", rest=text, gives=STRING, least=1)(arguments, dialect)
 
 
-def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
-    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
-
-
-TEXT.add(
-    "concat",
+@TEXT.kernel(
     "concat(text, …) -> STRING",
     "Join texts (or BYTES, or arrays); NULL if one is NULL.",
     _concat,
-    _concatenated,
     synonyms=("||",),
     fallible=False,
 )
+def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
+    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
 
 
 def _concat_ws(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -384,7 +373,6 @@ def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 TEXT.add(
-    "concat_ws",
     "concat_ws(separator, text | ARRAY<STRING>, …) -> STRING",
     "Join texts (and those of arrays) that are not NULL with a separator between them.",
     _concat_ws,
@@ -392,13 +380,13 @@ TEXT.add(
     fallible=False,
 )
 text_function(
-    "repeat", "repeat(text, count INT) -> STRING", "Repeat text.", [text, integer],
+    "repeat(text, count INT) -> STRING", "Repeat text.", [text, integer],
     lambda call, values, rows: pc.binary_repeat(
         values[0], pc.max_element_wise(values[1], pa.scalar(0, pa.int32()), skip_nulls=False)
     ),
 )  # fmt: skip
 text_function(
-    "space", "space(count INT) -> STRING", "Give spaces.", [integer],
+    "space(count INT) -> STRING", "Give spaces.", [integer],
     lambda call, values, rows: pc.binary_repeat(
         SPACE, pc.max_element_wise(values[0], pa.scalar(0, pa.int32()), skip_nulls=False)
     ),
@@ -415,7 +403,6 @@ def _quote(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 TEXT.alias(
-    "quote",
     "quote(text) -> STRING",
     "Put text into single quotes, those in it after a backslash.",
     _quote,

@@ -15,7 +15,6 @@ TEXT = Family("text")
 
 
 def text_function(
-    name: str,
     usage: str,
     about: str,
     parameters: Sequence[Parameter],
@@ -27,10 +26,11 @@ def text_function(
     nullable: bool | None = None,
     fallible: bool = False,
     spark: Any = None,
+    name: str = "",
 ) -> None:
     """Define a function whose parameters do not depend on each other."""
+    name = name or usage.partition("(")[0]
     TEXT.add(
-        name,
         usage,
         about,
         takes(name, *parameters, gives=gives, least=least, nullable=nullable),
@@ -38,6 +38,7 @@ def text_function(
         spark=spark,
         synonyms=synonyms,
         fallible=fallible,
+        name=name,
     )
 
 

@@ -82,14 +82,14 @@ def _decode(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 text_function(
-    "url_encode", "url_encode(text) -> STRING", "Write text as a part of a URL.", [text], _encode,
+    "url_encode(text) -> STRING", "Write text as a part of a URL.", [text], _encode,
 )  # fmt: skip
 text_function(
-    "url_decode", "url_decode(text) -> STRING", "Read a part of a URL as text.", [text], _decode,
+    "url_decode(text) -> STRING", "Read a part of a URL as text.", [text], _decode,
     fallible=True,
 )  # fmt: skip
 text_function(
-    "try_url_decode", "try_url_decode(text) -> STRING",
+    "try_url_decode(text) -> STRING",
     "Read a part of a URL as text; NULL where it is none.", [text], _decode, nullable=True,
 )  # fmt: skip
 
@@ -140,7 +140,6 @@ def _parse_url(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 for _name, _else in (("parse_url", ""), ("try_parse_url", "; NULL where the text is no URL")):
     text_function(
-        _name,
         f"{_name}(url, part [, key]) -> STRING",
         "Give HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY or USERINFO of a URL, or the value "
         f"of one key of its query{_else}.",

@@ -132,21 +132,64 @@ def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     return call if dialect is SPARK else cast_to(call, INT)
 
 
-def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
-    start, end = (times_of(as_array(value, rows)) for value in values[1:])
-    if unit in MONTHS:
-        months = calendar.months_between(start, end)
-        numbers = _towards_zero(months, MONTHS[unit])
-    else:
-        numbers = _towards_zero(end.micros() - start.micros(), MICROS[unit])
-    return kernels.built(numbers, call.type, values, rows)
-
-
 def _towards_zero(numbers: np.ndarray, size: int) -> np.ndarray:
     return np.sign(numbers) * (np.abs(numbers) // size)
 
 
+_WEEKDAYS = {
+    name: day
+    for day, full in enumerate(time_patterns.DAY_NAMES)
+    for name in (full.lower(), full[:3].lower(), full[:2].lower())
+}
+
+
+TIME.add_inner(
+    "plus_interval",
+    "Add months, then microseconds, to a time.",
+    _plus_interval,
+    type_of_argument(0),
+    _plus_interval_spark,
+)
+TIME.add(
+    "date_add(DATE, days INT) -> DATE",
+    "Add days.",
+    _dates_or_units(signatures.takes("date_add", date, signatures.integer), _add_units),
+    kernels.to_days(lambda start, count: start.days + count),
+    signatures.result(DATE),
+    synonyms=("dateadd",),
+)
+TIME.add(
+    "date_sub(DATE, days INT) -> DATE",
+    "Take days away.",
+    _date_sub,
+    kernels.to_days(lambda start, count: start.days - count),
+    signatures.result(DATE),
+)
+TIME.add(
+    "datediff(end DATE, start DATE) -> INT",
+    "Count days.",
+    _dates_or_units(signatures.takes("datediff", date, date), _units_between),
+    kernels.computed(lambda end, start: end.days - start.days),
+    signatures.result(INT),
+    synonyms=("date_diff",),
+    fallible=False,
+)
+TIME.add(
+    "add_months(DATE, months INT) -> DATE",
+    "Add months; a day that the month has not becomes its last.",
+    signatures.takes("add_months", date, signatures.integer),
+    kernels.to_days(lambda start, months: calendar.plus_months(start.days, months)),
+    signatures.result(DATE),
+)
+
+
+@TIME.kernel(
+    "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
+    "Count months, of 31 days where the days of the month differ.",
+    signatures.takes("months_between", timestamp, timestamp, signatures.anything, least=2),
+    signatures.result(DOUBLE),
+    fallible=False,
+)
 def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     end, start = (times_of(as_array(value, rows)) for value in values[:2])
     months = calendar.months_of(end.days) - calendar.months_of(start.days)
@@ -162,13 +205,22 @@ def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(numbers, call.type, values, rows)
 
 
-_WEEKDAYS = {
-    name: day
-    for day, full in enumerate(time_patterns.DAY_NAMES)
-    for name in (full.lower(), full[:3].lower(), full[:2].lower())
-}
+TIME.add(
+    "last_day(DATE) -> DATE",
+    "Give the last day of the month.",
+    signatures.takes("last_day", date),
+    kernels.computed(lambda start: calendar.last_of_month(start.days)),
+    signatures.result(DATE),
+    fallible=False,
+)
 
 
+@TIME.kernel(
+    "next_day(DATE, weekday STRING) -> DATE",
+    "Give the first such day of the week that is later.",
+    signatures.takes("next_day", date, signatures.text),
+    signatures.result(DATE),
+)
 def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     names = pc.utf8_lower(pc.utf8_trim_whitespace(as_array(values[1], rows)))
     wanted = pc.index_in(names, pa.array(list(_WEEKDAYS)))
@@ -179,88 +231,25 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
 
 
-TIME.add(
-    "plus_interval",
-    "",
-    "Add months, then microseconds, to a time.",
-    None,
-    _plus_interval,
-    type_of_argument(0),
-    _plus_interval_spark,
-)
-TIME.add(
-    "date_add",
-    "date_add(DATE, days INT) -> DATE",
-    "Add days.",
-    _dates_or_units(signatures.takes("date_add", date, signatures.integer), _add_units),
-    kernels.to_days(lambda start, count: start.days + count),
-    signatures.result(DATE),
-    synonyms=("dateadd",),
-)
-TIME.add(
-    "date_sub",
-    "date_sub(DATE, days INT) -> DATE",
-    "Take days away.",
-    _date_sub,
-    kernels.to_days(lambda start, count: start.days - count),
-    signatures.result(DATE),
-)
-TIME.add(
-    "datediff",
-    "datediff(end DATE, start DATE) -> INT",
-    "Count days.",
-    _dates_or_units(signatures.takes("datediff", date, date), _units_between),
-    kernels.computed(lambda end, start: end.days - start.days),
-    signatures.result(INT),
-    synonyms=("date_diff",),
-    fallible=False,
-)
-TIME.add(
-    "add_months",
-    "add_months(DATE, months INT) -> DATE",
-    "Add months; a day that the month has not becomes its last.",
-    signatures.takes("add_months", date, signatures.integer),
-    kernels.to_days(lambda start, months: calendar.plus_months(start.days, months)),
-    signatures.result(DATE),
-)
-TIME.add(
-    "months_between",
-    "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
-    "Count months, of 31 days where the days of the month differ.",
-    signatures.takes("months_between", timestamp, timestamp, signatures.anything, least=2),
-    _months_between,
-    signatures.result(DOUBLE),
-    fallible=False,
-)
-TIME.add(
-    "last_day",
-    "last_day(DATE) -> DATE",
-    "Give the last day of the month.",
-    signatures.takes("last_day", date),
-    kernels.computed(lambda start: calendar.last_of_month(start.days)),
-    signatures.result(DATE),
-    fallible=False,
-)
-TIME.add(
-    "next_day",
-    "next_day(DATE, weekday STRING) -> DATE",
-    "Give the first such day of the week that is later.",
-    signatures.takes("next_day", date, signatures.text),
-    _next_day,
-    signatures.result(DATE),
-)
-TIME.add(
-    "timestampdiff",
+@TIME.kernel(
     "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
     "Count whole units, towards zero.",
     _units_between,
-    _timestampdiff,
     signatures.result(BIGINT),
     lambda call, arguments: (
         f"timestampdiff({arguments[0].strip(chr(39)).upper()}, {arguments[1]}, {arguments[2]})"
     ),
     fallible=False,
 )
-TIME.alias(
-    "timestampadd", "timestampadd(unit, count, time) -> TIMESTAMP", "Add so many units.", _add_units
-)
+def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
+    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
+    start, end = (times_of(as_array(value, rows)) for value in values[1:])
+    if unit in MONTHS:
+        months = calendar.months_between(start, end)
+        numbers = _towards_zero(months, MONTHS[unit])
+    else:
+        numbers = _towards_zero(end.micros() - start.micros(), MICROS[unit])
+    return kernels.built(numbers, call.type, values, rows)
+
+
+TIME.alias("timestampadd(unit, count, time) -> TIMESTAMP", "Add so many units.", _add_units)

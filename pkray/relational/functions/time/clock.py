@@ -62,17 +62,6 @@ def _make_time(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     return typed_call("make_time", hour, minute, seconds.taken("make_time", arguments, 2, dialect))
 
 
-def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-    hours, minutes = (np.asarray(numbers_of(value, rows)) for value in values[:2])
-    micros = _micros(values[2], rows)
-    good = (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
-    good &= (micros >= 0) & (micros < 60 * 10**6)
-    refuse_known(call, values, ~good, "is no time of day", rows)
-    return _clock(
-        np.where(good, (hours * 60 + minutes) * 60 * 10**6 + micros, 0), call, values, rows
-    )
-
-
 def _read(name: str) -> Resolver:
     """Resolve to_time(text [, pattern]) and try_to_time."""
     trying = name.startswith("try_")
@@ -134,18 +123,6 @@ def _size(values: Sequence[Value]) -> int:
     return max(MICROS[unit] // 1000, 1)
 
 
-def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
-    millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
-    return built(millis // size * size, call.type, values, rows)
-
-
-def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
-    start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else "microsecond"
-    away = (end - start) * 1000
-    return built(np.sign(away) * (np.abs(away) // MICROS[unit]), call.type, values, rows)
-
-
 def with_time(name: str, kind: DataType, arguments: tuple[Expression, ...]) -> Expression:
     """Resolve make_timestamp(date [, time [, zone]])."""
     signatures.check_count(name, arguments, 1 if kind is LTZ else 2, 3 if kind is LTZ else 2)
@@ -166,19 +143,26 @@ def _date_and_time(call: Call, values: Sequence[Value], rows: int) -> Value:
     return built(days + clock * 1000, call.type, values, rows)
 
 
-TIME.add(
-    "make_time",
+@TIME.kernel(
     "make_time(hour, minute, second) -> TIME(3)",
     "Make a time of day; what is none fails.",
     _make_time,
-    _make_time_kernel,
     signatures.result(CLOCK),
 )
-TIME.add(
+def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
+    hours, minutes = (np.asarray(numbers_of(value, rows)) for value in values[:2])
+    micros = _micros(values[2], rows)
+    good = (hours >= 0) & (hours < 24) & (minutes >= 0) & (minutes < 60)
+    good &= (micros >= 0) & (micros < 60 * 10**6)
+    refuse_known(call, values, ~good, "is no time of day", rows)
+    return _clock(
+        np.where(good, (hours * 60 + minutes) * 60 * 10**6 + micros, 0), call, values, rows
+    )
+
+
+TIME.add_inner(
     "date_and_time",
-    "",
     "Put a date, as its midnight, and a time of day together.",
-    None,
     _date_and_time,
     lambda arguments: NTZ.with_nullable(coercion.any_nullable(arguments)),
     lambda call, arguments: f"make_timestamp_ntz(CAST({arguments[0]} AS DATE), {arguments[1]})",
@@ -188,16 +172,13 @@ for _name, _about in (
     ("to_time", "Read a time of day, by a pattern if there is one; what is none fails."),
     ("try_to_time", "Read a time of day, by a pattern if there is one; NULL for what is none."),
 ):
-    TIME.alias(
-        _name, f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name), dialects=_SPARK
-    )
+    TIME.alias(f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name), dialects=_SPARK)
 for _name, _what, _taken in (
     ("time_from_seconds", "seconds", seconds),
     ("time_from_millis", "milliseconds", signatures.bigint),
     ("time_from_micros", "microseconds", signatures.bigint),
 ):
     TIME.add(
-        _name,
         f"{_name}(number) -> TIME(3)",
         f"Give the time of day so many {_what} after midnight.",
         signatures.takes(_name, _taken),
@@ -211,7 +192,6 @@ for _name, _what, _kind in (
     ("time_to_micros", "microseconds", coercion.BIGINT),
 ):
     TIME.add(
-        _name,
         f"{_name}(TIME) -> {_kind}",
         f"Count the {_what} since midnight.",
         signatures.takes(_name, time_of_day),
@@ -220,23 +200,31 @@ for _name, _what, _kind in (
         dialects=_SPARK,
         fallible=False,
     )
-TIME.add(
-    "time_trunc",
+
+
+@TIME.kernel(
     "time_trunc(unit, TIME) -> TIME(3)",
     "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
     _with_unit("time_trunc", 1),
-    _trunc,
     signatures.result(CLOCK),
     dialects=_SPARK,
     fallible=False,
 )
-TIME.add(
-    "time_diff",
+def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
+    millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
+    return built(millis // size * size, call.type, values, rows)
+
+
+@TIME.kernel(
     "time_diff(unit, start TIME, end TIME) -> BIGINT",
     "Count whole units between times of day, towards zero.",
     _with_unit("time_diff", 2),
-    _diff,
     signatures.result(coercion.BIGINT),
     dialects=_SPARK,
     fallible=False,
 )
+def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
+    start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])
+    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else "microsecond"
+    away = (end - start) * 1000
+    return built(np.sign(away) * (np.abs(away) // MICROS[unit]), call.type, values, rows)

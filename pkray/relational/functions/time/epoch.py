@@ -49,7 +49,6 @@ for _name, _per_second in (
     ("timestamp_micros", 10**6),
 ):
     TIME.add(
-        _name,
         f"{_name}(number) -> TIMESTAMP_LTZ",
         "Give the time so long after 1970-01-01 00:00:00 UTC.",
         _timestamp_seconds if _per_second == 1 else takes(_name, bigint),
@@ -58,7 +57,6 @@ for _name, _per_second in (
     )
 for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micros", 1)):
     TIME.add(
-        _name,
         f"{_name}(time) -> BIGINT",
         "Count since 1970-01-01 00:00:00 UTC, finer parts left out.",
         takes(_name, timestamp),
@@ -68,7 +66,6 @@ for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micr
         fallible=False,
     )
 TIME.add(
-    "unix_date",
     "unix_date(DATE) -> INT",
     "Count days since 1970-01-01.",
     takes("unix_date", date),
@@ -77,7 +74,6 @@ TIME.add(
     fallible=False,
 )
 TIME.add(
-    "date_from_unix_date",
     "date_from_unix_date(INT) -> DATE",
     "Give the date so many days after 1970-01-01.",
     takes("date_from_unix_date", integer),
@@ -104,7 +100,6 @@ def _to_ltz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 
 TIME.alias(
-    "to_timestamp_ltz",
     "to_timestamp_ltz(number, 0 | 3) (flink), (text [, pattern]) -> TIMESTAMP_LTZ",
     "Give the time so many seconds (0) or milliseconds (3) after 1970; read text.",
     _to_ltz,

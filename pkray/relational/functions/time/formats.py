@@ -30,12 +30,6 @@ from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
 
-def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
-    written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
-    valid = valid_rows(values, rows)
-    return written if valid is None else pc.if_else(pa.array(valid), written, None)
-
-
 def _said(value: Value) -> str:
     """Give a constant argument."""
     said: str = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
@@ -137,29 +131,29 @@ def _parse_spark(name: str) -> SparkText:
     return lambda call, arguments: f"{name}({arguments[0]}, {arguments[1]})"
 
 
-TIME.add(
-    "date_format",
+@TIME.kernel(
     "date_format(time, pattern) -> STRING",
     "Write a time by a pattern such as 'yyyy-MM-dd HH:mm:ss'.",
     _format,
-    _date_format,
     result(STRING),
     fallible=False,
 )
-TIME.add(
+def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
+    written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
+    valid = valid_rows(values, rows)
+    return written if valid is None else pc.if_else(pa.array(valid), written, None)
+
+
+TIME.add_inner(
     "parse_timestamp",
-    "",
     "Read a timestamp by a pattern; what is none fails.",
-    None,
     _parse,
     result(LTZ),
     _parse_spark("to_timestamp"),
 )
-TIME.add(
+TIME.add_inner(
     "try_parse_timestamp",
-    "",
     "Read a timestamp by a pattern; what is none becomes NULL.",
-    None,
     _parse,
     result(LTZ, nullable=True),
     _parse_spark("try_to_timestamp"),
@@ -167,7 +161,6 @@ TIME.add(
 )
 _MILLIS = DataType("TIMESTAMP", precision=3)
 TIME.alias(
-    "to_date",
     "to_date(text [, pattern]) -> DATE",
     "Read a date; what is none fails in the spark dialect and is NULL in flink.",
     by_dialect(
@@ -175,13 +168,11 @@ TIME.alias(
     ),
 )
 TIME.alias(
-    "try_to_date",
     "try_to_date(text [, pattern]) -> DATE",
     "Read a date; what is none is NULL.",
     reads("try_to_date", DATE, "try_parse_timestamp"),
 )
 TIME.alias(
-    "to_timestamp",
     "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
     "Read a timestamp; what is none fails in the spark dialect and is NULL in flink.",
     by_dialect(
@@ -190,36 +181,25 @@ TIME.alias(
     ),
 )
 TIME.alias(
-    "try_to_timestamp",
     "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
     "Read a timestamp; what is none is NULL.",
     reads("try_to_timestamp", LTZ, "try_parse_timestamp"),
 )
 TIME.alias(
-    "to_timestamp_ntz",
     "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
     "Read a timestamp without a zone; what is none fails.",
     reads("to_timestamp_ntz", NTZ, "parse_timestamp"),
 )
 TIME.alias(
-    "unix_timestamp",
     "unix_timestamp([time [, pattern]]) -> BIGINT",
     "Count seconds since 1970-01-01 00:00:00 UTC; of now without arguments.",
     _unix_timestamp,
     "to_unix_timestamp",
 )
 TIME.alias(
-    "from_unixtime",
     "from_unixtime(seconds [, pattern]) -> STRING",
     "Write the time so many seconds after 1970-01-01 00:00:00 UTC.",
     _from_unixtime,
 )
-TIME.alias(
-    "dayname", "dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE")
-)
-TIME.alias(
-    "monthname",
-    "monthname(time) -> STRING",
-    "Give the month's name, such as Jan.",
-    _short_name("MMM"),
-)
+TIME.alias("dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE"))
+TIME.alias("monthname(time) -> STRING", "Give the month's name, such as Jan.", _short_name("MMM"))

@@ -80,11 +80,9 @@ for _name, _made in (
     ("interval_of_text", _typing),
     ("try_interval_of_text", lambda arguments: BIGINT),
 ):
-    TIME.add(
+    TIME.add_inner(
         _name,
-        "",
         "Read text as the months or the microseconds of an INTERVAL.",
-        None,
         _read,
         _made,
         NO_SPARK,

@@ -24,7 +24,6 @@ for _name, _given, _about in (
     ("make_ym_interval", "years, months", "Make an interval of months."),
 ):
     TIME.alias(
-        _name,
         f"{_name}([{_given}]) -> INTERVAL",
         _about,
         _made_by_the_binder(_name),

@@ -67,7 +67,6 @@ def _now(name: str) -> Resolver:
 
 for _name, _kind in _NOW.items():
     TIME.add(
-        _name,
         f"{_name}() -> {_kind}",
         "Give the time at which the query runs, one for all rows.",
         _now(_name),
@@ -88,4 +87,4 @@ def _zone_name(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     return text_literal("UTC")
 
 
-TIME.alias("current_timezone", "current_timezone() -> STRING", "Give 'UTC'.", _zone_name)
+TIME.alias("current_timezone() -> STRING", "Give 'UTC'.", _zone_name)

@@ -98,7 +98,6 @@ def _formed(form: str) -> SparkText:
 
 for _name, (_about, _compute, _synonym) in FIELDS.items():
     TIME.add(
-        _name,
         f"{_name}(time) -> INT (spark), BIGINT (flink)",
         f"Give {_about}.",
         _field(_name),
@@ -108,45 +107,29 @@ for _name, (_about, _compute, _synonym) in FIELDS.items():
         fallible=False,
     )
 for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
-    TIME.add(
+    TIME.add_inner(
         _name,
-        "",
         f"Give the {_name}.",
-        None,
         computed(_compute),
         signatures.result(_kind),
         _formed(_form) if _form else NO_SPARK,
         fallible=False,
     )
-TIME.add(
+TIME.add_inner(
     "second_fraction",
-    "",
     "Give the second with its fraction.",
-    None,
     _second_fraction,
     signatures.result(SECOND_FRACTION),
     lambda call, arguments: f"extract(SECOND FROM {arguments[0]})",
     fallible=False,
 )
 TIME.alias(
-    "extract",
     "extract(field FROM time) -> INT (spark), BIGINT (flink)",
     "Give a field of a time, such as year, month, dow or second.",
     _extract,
     "date_part",
     "datepart",
 )
-
-
-def _make_date(call: Call, values: Sequence[Value], rows: int) -> Value:
-    years, months, days = (np.asarray(numbers_of(value, rows)) for value in values)
-    good = calendar.is_day(years, np.clip(months, 1, 12), days) & (months >= 1) & (months <= 12)
-    good &= np.abs(years) <= 999_999
-    refuse_known(call, values, ~good, "is no date", rows)
-    number = calendar.day_number(
-        np.where(good, years, 1970), np.where(good, months, 1), np.where(good, days, 1)
-    )
-    return built(number, call.type, values, rows)
 
 
 def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
@@ -187,16 +170,24 @@ def _make_timestamp(call: Call, values: Sequence[Value], rows: int) -> Value:
     return built(ticks, call.type, values, rows, bad=~good)
 
 
-TIME.add(
-    "make_date",
+@TIME.kernel(
     "make_date(year, month, day) -> DATE",
     "Make a date; what is none fails.",
     signatures.takes("make_date", signatures.integer, signatures.integer, signatures.integer),
-    _make_date,
     signatures.result(DATE),
 )
+def _make_date(call: Call, values: Sequence[Value], rows: int) -> Value:
+    years, months, days = (np.asarray(numbers_of(value, rows)) for value in values)
+    good = calendar.is_day(years, np.clip(months, 1, 12), days) & (months >= 1) & (months <= 12)
+    good &= np.abs(years) <= 999_999
+    refuse_known(call, values, ~good, "is no date", rows)
+    number = calendar.day_number(
+        np.where(good, years, 1970), np.where(good, months, 1), np.where(good, days, 1)
+    )
+    return built(number, call.type, values, rows)
+
+
 TIME.add(
-    "make_timestamp",
     "make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; what is none fails.",
     _make_timestamp_arguments(LTZ, "make_timestamp"),
@@ -205,13 +196,11 @@ TIME.add(
     synonyms=("make_timestamp_ltz",),
 )
 TIME.alias(
-    "make_timestamp_ntz",
     "make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
     "Make a timestamp without a zone; what is none fails.",
     _make_timestamp_arguments(NTZ, "make_timestamp_ntz"),
 )
 TIME.add(
-    "try_make_timestamp",
     "try_make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> "
     "TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; NULL for what is none.",
@@ -221,7 +210,6 @@ TIME.add(
     synonyms=("try_make_timestamp_ltz",),
 )
 TIME.alias(
-    "try_make_timestamp_ntz",
     "try_make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
     "Make a timestamp without a zone; NULL for what is none.",
     _make_timestamp_arguments(NTZ, "try_make_timestamp_ntz"),

@@ -22,16 +22,12 @@ _TABLE_FUNCTION = (
 )
 for _name in ("window", "session_window", "window_time", "tumble", "hop", "session", "cumulate"):
     TIME.alias(
-        _name,
-        f"{_name}(…)",
-        "Is refused: windows are table functions.",
-        _instead(_name, _TABLE_FUNCTION),
+        f"{_name}(…)", "Is refused: windows are table functions.", _instead(_name, _TABLE_FUNCTION)
     )
 for _kind_name in ("tumble", "hop", "session"):
     for _end in ("start", "end", "rowtime", "proctime"):
         _name = f"{_kind_name}_{_end}"
         TIME.alias(
-            _name,
             f"{_name}(…)",
             "Is refused: windows are table functions.",
             _instead(_name, _TABLE_FUNCTION + " and read window_start, window_end"),

@@ -79,41 +79,34 @@ for _name, _about in (
     ("to_utc_timestamp", "Shift a time on the wall clock of a zone to UTC."),
 ):
     TIME.add(
-        _name,
         f"{_name}(time, zone) -> TIMESTAMP_LTZ",
         _about,
         takes(_name, timestamp_ltz, text),
         _zone_kernel,
         result(LTZ),
     )
-TIME.add(
+TIME.add_inner(
     "local_time",
-    "",
     "Give the wall clock of a zone at an instant.",
-    None,
     _zone_kernel,
     result(NTZ),
     lambda call, arguments: (
         f"CAST(from_utc_timestamp({arguments[0]}, {arguments[1]}) AS TIMESTAMP_NTZ)"
     ),
 )
-TIME.add(
+TIME.add_inner(
     "instant_at",
-    "",
     "Give the instant at which the wall clock of a zone shows a time.",
-    None,
     _zone_kernel,
     result(LTZ),
     lambda call, arguments: f"to_utc_timestamp(CAST({arguments[0]} AS TIMESTAMP), {arguments[1]})",
 )
 TIME.alias(
-    "convert_timezone",
     "convert_timezone([source,] target, time) -> TIMESTAMP",
     "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
     _convert_timezone,
 )
 TIME.alias(
-    "convert_tz",
     "convert_tz(text, source, target) -> STRING",
     "Shift a time, written as 'yyyy-MM-dd HH:mm:ss', from one zone to another.",
     _convert_tz,

@@ -136,7 +136,6 @@ def spark_type(kind: DataType) -> str:
 
 
 TIME.add(
-    "date_trunc",
     "date_trunc(unit, time) -> TIMESTAMP_LTZ (spark), the time's type (flink)",
     "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
     _cut("date_trunc"),
@@ -146,7 +145,6 @@ TIME.add(
     fallible=False,
 )
 TIME.add(
-    "date_ceil",
     "date_ceil(unit, time) -> TIMESTAMP",
     "Give the beginning of the first unit that does not begin before the time.",
     _cut("date_ceil"),
@@ -156,8 +154,5 @@ TIME.add(
     fallible=False,
 )
 TIME.alias(
-    "trunc",
-    "trunc(DATE, unit) -> DATE",
-    "Give the first day of a year, quarter, month or week.",
-    _trunc,
+    "trunc(DATE, unit) -> DATE", "Give the first day of a year, quarter, month or week.", _trunc
 )
