@@ -28,7 +28,7 @@ from pkray.relational.functions.nested.arguments import (
 )
 from pkray.relational.functions.nested.comparators import sorted_by
 from pkray.relational.functions.nested.elements import equal
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
 from pkray.relational.functions.signatures import (
     check_count,
     integer,
@@ -169,13 +169,10 @@ def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
 )
 def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
-    null = null_rows(list(values), rows)
-    start, length = (
-        np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]
-    )
-    known = np.ones(rows, bool) if null is None else ~null
-    refuse(call, values, pa.array((start == 0) & known), "counts from 1, not from 0", rows)
-    refuse(call, values, pa.array((length < 0) & known), "has a negative length", rows)
+    null = null_rows(values, rows)
+    start, length = (whole_numbers(each, rows, 1) for each in values[1:])
+    refuse(call, values, pa.array((start == 0) & ~null), "counts from 1, not from 0", rows)
+    refuse(call, values, pa.array((length < 0) & ~null), "has a negative length", rows)
     begin = np.where(start < 0, lists.lengths + start, start - 1)
     end = np.where(begin < 0, 0, begin + length)
     kept = (lists.places >= begin[lists.parents]) & (lists.places < end[lists.parents])
@@ -199,7 +196,7 @@ def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
     order = argsort([parents], len(parents))
     lengths = np.sum([part.lengths for part in parts], axis=0)
     result = Lists(lengths, joined.take(pa.array(order)))
-    return result.array(call.type, null_rows(list(values), rows))
+    return result.array(call.type, null_rows(values, rows))
 
 
 @NESTED.kernel(
@@ -237,8 +234,8 @@ def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
     joined = pc.binary_join(
         Lists(some.lengths, some.values).array(array_type(STRING, True)), as_array(values[1], rows)
     )
-    null = null_rows(list(values), rows)
-    return joined if null is None else pc.if_else(pa.array(null), None, joined)
+    null = null_rows(values, rows)
+    return pc.if_else(pa.array(null), None, joined)
 
 
 @NESTED.kernel(
@@ -252,7 +249,7 @@ def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     each = as_array(values[1], rows).take(pa.array(lists.parents))
     kept = np.flatnonzero(~equal(lists.values, each))
-    return lists.chosen(kept).array(call.type, null_rows(list(values), rows))
+    return lists.chosen(kept).array(call.type, null_rows(values, rows))
 
 
 def _added(name: str, last: bool) -> Resolver:

@@ -27,7 +27,7 @@ from pkray.relational.functions.nested.arguments import (
     typed_as_element,
     value_of,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
 from pkray.relational.functions.nested.rows import field
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
@@ -85,18 +85,17 @@ def _at(base: int, safe: bool, backwards: bool = True) -> Kernel:
 
     def kernel(call: Call, values: Values, rows: int) -> Value:
         lists = Lists.of(values[0], rows)
-        null = null_rows(list(values), rows)
-        said = np.asarray(as_array(values[1], rows).fill_null(base)).astype(np.int64)
+        null = null_rows(values, rows)
+        said = whole_numbers(values[1], rows, base)
         place = np.where((said < 0) & (base == 1) & backwards, lists.lengths + said, said - base)
         outside = (place < 0) | (place >= lists.lengths)
-        known = np.ones(rows, bool) if null is None else ~null
         if base == 1:
-            refuse(call, values, pa.array((said == 0) & known), "counts from 1, not from 0", rows)
+            refuse(call, values, pa.array((said == 0) & ~null), "counts from 1, not from 0", rows)
         if not safe:
             problem = f"has no such element: places are {base} to {'n' if base else 'n - 1'}"
-            refuse(call, values, pa.array(outside & known), problem, rows)
+            refuse(call, values, pa.array(outside & ~null), problem, rows)
         index = np.where(outside, 0, lists.begins + place)
-        return lists.values.take(pa.array(index, mask=outside | ~known))
+        return lists.values.take(pa.array(index, mask=outside | null))
 
     return kernel
 
@@ -233,9 +232,9 @@ def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
     found = _first_match(lists, values[1], rows) >= 0
     unknown = np.zeros(rows, bool)
     unknown[lists.parents[np.asarray(lists.values.is_null())]] = True
-    null = null_rows(list(values), rows)
+    null = null_rows(values, rows)
     mask = unknown & ~found
-    return pa.array(found, mask=mask if null is None else mask | null)
+    return pa.array(found, mask=mask | null)
 
 
 @NESTED.kernel(
@@ -249,7 +248,7 @@ def _position_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     found = _first_match(lists, values[1], rows)
     place = np.where(found >= 0, found - lists.begins + 1, 0)
-    return pa.array(place, mask=null_rows(list(values), rows))
+    return pa.array(place, mask=null_rows(values, rows))
 
 
 @NESTED.kernel(
@@ -262,7 +261,7 @@ def _position_kernel(call: Call, values: Values, rows: int) -> Value:
 def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     found = _first_match(lists, values[1], rows) >= 0
-    return pa.array(found, mask=null_rows(list(values), rows))
+    return pa.array(found, mask=null_rows(values, rows))
 
 
 for _name, _greatest in (("array_min", False), ("array_max", True)):

@@ -21,7 +21,7 @@ from pkray.relational.functions.nested.arguments import (
     typed_as_first,
     with_element,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
 from pkray.relational.functions.numbers.chance import no_seed
 from pkray.relational.functions.signatures import check_count, integer, parameter, takes
 from pkray.relational.functions.values import as_array
@@ -65,8 +65,8 @@ def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
 def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     null = null_rows([values[0], values[1]], rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    place = np.asarray(as_array(values[1], rows).fill_null(1)).astype(np.int64)
+    known = ~null
+    place = whole_numbers(values[1], rows, 1)
     if np.any((place == 0) & known):
         raise EvaluationError(
             "array_insert has no place 0: the first is 1, the last -1", function="array_insert"
@@ -113,14 +113,14 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
 def _part_kernel(call: Call, values: Values, rows: int) -> Value:
     """Keep elements from a place to another, both included; flink counts 0 as the first."""
     lists = Lists.of(values[0], rows)
-    ends = [np.asarray(as_array(each, rows).fill_null(1)).astype(np.int64) for each in values[1:]]
+    ends = [whole_numbers(each, rows, 1) for each in values[1:]]
     first, last = (
         np.where(each < 0, lists.lengths + each, np.maximum(each, 1) - 1)
         for each in (ends[0], ends[1] if len(ends) > 1 else np.full(rows, -1))
     )
     parents = lists.parents
     inside = (lists.places >= first[parents]) & (lists.places <= last[parents])
-    null = null_rows(list(values), rows)
+    null = null_rows(values, rows)
     return lists.chosen(np.flatnonzero(inside)).array(call.type, null)
 
 

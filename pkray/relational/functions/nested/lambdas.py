@@ -100,23 +100,16 @@ def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
     return kind.with_nullable(True)
 
 
-def _zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("zip_with", arguments, 3, 3)
-    for place in range(2):
-        ARRAY.taken("zip_with", arguments, place, dialect)
-    if not isinstance(arguments[2], Lambda):
-        raise wrong_argument("zip_with", 2, arguments[2], "a lambda such as (x, y) -> x + y")
-    return typed_call("zip_with", *arguments)
+def _zips(name: str, taken: Parameter, example: str) -> Resolver:
+    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        check_count(name, arguments, 3, 3)
+        for place in range(2):
+            taken.taken(name, arguments, place, dialect)
+        if not isinstance(arguments[2], Lambda):
+            raise wrong_argument(name, 2, arguments[2], f"a lambda such as {example}")
+        return typed_call(name, *arguments)
 
-
-def _map_zip_with(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "map_zip_with"
-    check_count(name, arguments, 3, 3)
-    for place in range(2):
-        MAP.taken(name, arguments, place, dialect)
-    if not isinstance(arguments[2], Lambda):
-        raise wrong_argument(name, 2, arguments[2], "a lambda such as (k, x, y) -> x + y")
-    return typed_call(name, *arguments)
+    return resolve
 
 
 def _transform_map(keys: bool) -> Kernel:
@@ -145,6 +138,12 @@ def _transform_kernel(call: Call, values: Values, rows: int) -> Value:
     "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
     "Keep the elements for which the condition is true.",
     _with_lambda("filter", boolean=True),
+    lambda arguments: arguments[0].type,
+)
+@NESTED.kernel(
+    "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
+    "Keep the pairs for which the condition is true.",
+    _with_lambda("map_filter", boolean=True, of=MAP),
     lambda arguments: arguments[0].type,
 )
 def _filter_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -196,11 +195,11 @@ def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.kernel(
     "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
     "Compute elements of two arrays together; the shorter one's are NULL.",
-    _zip_with,
+    _zips("zip_with", ARRAY, "(x, y) -> x + y"),
     lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
 )
 def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
-    null = null_rows(list(values[:2]), rows)
+    null = null_rows(values[:2], rows)
     both, parameters = side_by_side([Lists.of(value, rows) for value in values[:2]], null)
     compute: Any = values[2]
     made = compute(parameters, pa.array(both.parents), len(both.parents))
@@ -210,16 +209,15 @@ def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.kernel(
     "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
     "Compute values of two maps together, by their keys; one that a map has not is NULL.",
-    _map_zip_with,
+    _zips("map_zip_with", MAP, "(k, x, y) -> x + y"),
     lambda arguments: map_type(
         key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
     ),
 )
 def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
-    null = null_rows(list(values[:2]), rows)
-    known = np.ones(rows, bool) if null is None else ~null
+    null = null_rows(values[:2], rows)
     one, other = (Lists.of(value, rows) for value in values[:2])
-    one, other = (each.chosen(np.flatnonzero(known[each.parents])) for each in (one, other))
+    one, other = (each.chosen(np.flatnonzero(~null[each.parents])) for each in (one, other))
     kind = call.type.arrow.key_type
     keys = pa.concat_arrays([one.values.cast(kind), other.values.cast(kind)])
     parents = np.concatenate([one.parents, other.parents])
@@ -242,18 +240,6 @@ def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     made = as_array(compute(given, pa.array(rows_of), len(rows_of)), len(rows_of))
     lengths = np.bincount(rows_of, minlength=rows)
     return Lists(lengths, chosen, None, made).array(call.type, null)
-
-
-@NESTED.kernel(
-    "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
-    "Keep the pairs for which the condition is true.",
-    _with_lambda("map_filter", boolean=True, of=MAP),
-    lambda arguments: arguments[0].type,
-)
-def _map_filter_kernel(call: Call, values: Values, rows: int) -> Value:
-    lists = Lists.of(values[0], rows)
-    kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
-    return lists.chosen(np.flatnonzero(kept)).array(call.type)
 
 
 NESTED.add(

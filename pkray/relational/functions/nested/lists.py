@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -74,17 +75,8 @@ class Lists:
         else:
             null = null | self.null
         arrow = kind.arrow
-        offsets = np.concatenate(([0], np.cumsum(self.lengths)))
-        if null is not None:
-            return self._with_nulls(arrow, offsets, null)
-        places = pa.array(offsets, pa.int32())
-        if self.items is not None and pa.types.is_map(arrow):
-            keys, items = _typed(self.values, arrow.key_type), _typed(self.items, arrow.item_type)
-            return pa.MapArray.from_arrays(places, keys, items, type=arrow)
-        return pa.ListArray.from_arrays(places, _typed(self.values, arrow.value_type), type=arrow)
-
-    def _with_nulls(self, arrow: pa.DataType, offsets: np.ndarray, null: np.ndarray) -> pa.Array:
-        places, mask = pa.array(offsets, pa.int32()), pa.array(null)
+        places = pa.array(np.concatenate(([0], np.cumsum(self.lengths))), pa.int32())
+        mask = None if null is None else pa.array(null)
         if self.items is not None and pa.types.is_map(arrow):
             keys, items = _typed(self.values, arrow.key_type), _typed(self.items, arrow.item_type)
             return pa.MapArray.from_arrays(places, keys, items, type=arrow, mask=mask)
@@ -96,14 +88,21 @@ def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type.equals(kind) else array.cast(kind)
 
 
-def null_rows(values: list[Value], rows: int) -> np.ndarray | None:
-    """Say in which rows an argument is NULL; None: in none."""
-    null = None
+def null_rows(values: Sequence[Value], rows: int) -> np.ndarray:
+    """Say in which rows an argument is NULL."""
+    null = np.zeros(rows, bool)
     for value in values:
         if isinstance(value, pa.Scalar):
-            if not value.is_valid:
-                return np.ones(rows, bool)
+            null |= not value.is_valid
         elif value.null_count:
-            one = np.asarray(value.is_null())
-            null = one if null is None else null | one
+            null |= np.asarray(value.is_null())
     return null
+
+
+def whole_numbers(value: Value, rows: int, of_null: int = 0) -> np.ndarray:
+    """Give integers as int64.
+
+    Args:
+        of_null: what stands for NULL.
+    """
+    return np.asarray(as_array(value, rows).fill_null(of_null)).astype(np.int64)

@@ -22,7 +22,7 @@ from pkray.relational.functions.nested.arguments import (
     element_of,
     element_place,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
 from pkray.relational.functions.time.calendar import Times, plus_months, times_of
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression
@@ -65,7 +65,7 @@ def _array_kernel(call: Call, values: Values, rows: int) -> Value:
     fallible=False,
 )
 def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
-    counts = np.maximum(np.asarray(as_array(values[1], rows).fill_null(0)), 0).astype(np.int64)
+    counts = np.maximum(whole_numbers(values[1], rows), 0)
     elements = as_array(values[0], rows).take(pa.array(np.repeat(np.arange(rows), counts)))
     return Lists(counts, elements).array(call.type, null_rows([values[1]], rows))
 
@@ -100,7 +100,7 @@ def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
 )
 def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
     parts = [Lists.of(value, rows) for value in values[1::2]]
-    null = null_rows(list(values), rows)
+    null = null_rows(values, rows)
     both, columns = side_by_side(parts, null)
     kind = call.type.arrow.value_type
     fields = [kind.field(place) for place in range(len(columns))]
@@ -139,14 +139,11 @@ def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
 
 
 def _times_kernel(call: Call, values: Values, rows: int) -> Value:
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
+    null = null_rows(values, rows)
     start, stop = (times_of(as_array(each, rows)) for each in values[:2])
     forward = start.ticks <= stop.ticks
     if len(values) > 2:
-        months, micros = (
-            np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values[2:]
-        )
+        months, micros = (whole_numbers(each, rows) for each in values[2:])
     else:
         months, micros = np.zeros(rows, np.int64), np.where(forward, _DAY, -_DAY)
     finer, coarser = max(start.per_day // _DAY, 1), max(_DAY // start.per_day, 1)
@@ -155,8 +152,8 @@ def _times_kernel(call: Call, values: Values, rows: int) -> Value:
     wrong = ((size == 0) & (start.ticks != stop.ticks)) | (
         (stop.ticks - start.ticks) * np.sign(size) < 0
     )
-    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
-    most = np.where(known, (stop.ticks - start.ticks) // np.where(size == 0, 1, size) + 1, 0)
+    refuse(call, values, pa.array(wrong & ~null), "never reaches its end", rows)
+    most = np.where(null, 0, (stop.ticks - start.ticks) // np.where(size == 0, 1, size) + 1)
     _check_elements(most)
     lists = Lists(most, pa.nulls(0))
     of = lists.parents
@@ -192,15 +189,12 @@ NESTED.add_inner(
     lambda arguments: array_type(arguments[0].type.with_nullable(False), any_nullable(arguments)),
 )
 def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    start, stop, *said = (
-        np.asarray(as_array(each, rows).fill_null(0)).astype(np.int64) for each in values
-    )
+    null = null_rows(values, rows)
+    start, stop, *said = (whole_numbers(each, rows) for each in values)
     step = said[0] if said else np.where(start <= stop, 1, -1)
     wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
-    refuse(call, values, pa.array(wrong & known), "never reaches its end", rows)
-    counts = np.where(known, (stop - start) // np.where(step == 0, 1, step) + 1, 0)
+    refuse(call, values, pa.array(wrong & ~null), "never reaches its end", rows)
+    counts = np.where(null, 0, (stop - start) // np.where(step == 0, 1, step) + 1)
     _check_elements(counts)
     lists = Lists(counts, pa.nulls(0))
     numbers = start[lists.parents] + lists.places * step[lists.parents]
@@ -208,14 +202,14 @@ def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(lists, values=made).array(call.type, null)
 
 
-def side_by_side(parts: list[Lists], null: np.ndarray | None) -> tuple[Lists, list[pa.Array]]:
+def side_by_side(parts: list[Lists], null: np.ndarray) -> tuple[Lists, list[pa.Array]]:
     """Give the elements of arrays place by place, NULL where one is shorter.
 
     Returns:
         how many places each row has, and a column an array.
     """
     lengths = np.max([part.lengths for part in parts], axis=0)
-    both = Lists(lengths if null is None else np.where(null, 0, lengths), pa.nulls(0))
+    both = Lists(np.where(null, 0, lengths), pa.nulls(0))
     columns = []
     for part in parts:
         missing = both.places >= part.lengths[both.parents]

@@ -126,12 +126,11 @@ def _map_kernel(call: Call, values: Values, rows: int) -> Value:
 )
 def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
     keys, items = (Lists.of(value, rows) for value in values)
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    wrong = pa.array((keys.lengths != items.lengths) & known)
+    null = null_rows(values, rows)
+    wrong = pa.array((keys.lengths != items.lengths) & ~null)
     refuse(call, values, wrong, "has keys and values of different number", rows)
-    kept = np.flatnonzero(known[keys.parents])
-    others = np.flatnonzero(known[items.parents])
+    kept = np.flatnonzero(~null[keys.parents])
+    others = np.flatnonzero(~null[items.parents])
     pairs = replace(keys.chosen(kept), items=items.chosen(others).values, null=None)
     return checked_map(call, pairs, null)
 
@@ -205,6 +204,20 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     return typed_call(name, value, *between)
 
 
+def _all_pairs(
+    call: Call, values: Values, null: np.ndarray
+) -> tuple[np.ndarray, pa.Array, pa.Array]:
+    """Give the row, the key and the value of each pair of maps, those of a NULL row left out."""
+    parts = [Lists.of(value, len(null)) for value in values]
+    parts = [part.chosen(np.flatnonzero(~null[part.parents])) for part in parts]
+    kind = call.type.arrow
+    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
+    items = pa.concat_arrays(
+        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
+    )
+    return np.concatenate([part.parents for part in parts]), keys, items
+
+
 @NESTED.kernel(
     "map_concat(MAP, …) -> MAP",
     "Put maps together; a key twice fails.",
@@ -212,18 +225,10 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     _united,
 )
 def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.type.arrow
-    null = null_rows(list(values), rows)
-    parts = [Lists.of(value, rows) for value in values]
-    known = np.ones(rows, bool) if null is None else ~null
-    parts = [replace(part.chosen(np.flatnonzero(known[part.parents])), null=None) for part in parts]
-    parents = np.concatenate([part.parents for part in parts])
+    null = null_rows(values, rows)
+    parents, keys, items = _all_pairs(call, values, null)
     order = pa.array(argsort([parents], len(parents)))
-    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
-    items = pa.concat_arrays(
-        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
-    )
-    lengths = np.sum([part.lengths for part in parts], axis=0)
+    lengths = np.bincount(parents, minlength=rows)
     return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
 
 
@@ -238,16 +243,8 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
 )
 def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
     """Put maps together; of a key that several have, the last value counts."""
-    kind = call.type.arrow
-    null = null_rows(list(values), rows)
-    known = np.ones(rows, bool) if null is None else ~null
-    parts = [Lists.of(value, rows) for value in values]
-    parts = [part.chosen(np.flatnonzero(known[part.parents])) for part in parts]
-    parents = np.concatenate([part.parents for part in parts])
-    keys = pa.concat_arrays([part.values.cast(kind.key_type) for part in parts])
-    items = pa.concat_arrays(
-        [part.items.cast(kind.item_type) for part in parts if part.items is not None]
-    )
+    null = null_rows(values, rows)
+    parents, keys, items = _all_pairs(call, values, null)
     numbers = codes([pa.array(parents), keys], len(keys))
     first = numbers.first_rows()
     last = np.empty(numbers.count, np.int64)

@@ -17,13 +17,12 @@ from pkray.relational.functions.signatures import takes
 from pkray.relational.plan.expressions import Call
 
 
-def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool) -> Kernel:
+def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> Kernel:
     """Make a kernel of a set operation.
 
     Args:
         kept: of whether an element is of the first array, and whether its value is in the second,
             whether it is kept.
-        both: whether elements of the second array can be kept.
     """
 
     def kernel(call: Call, values: Values, rows: int) -> Value:
@@ -40,35 +39,24 @@ def _set_kernel(kept: Callable[[np.ndarray, np.ndarray], np.ndarray], both: bool
         order = chosen[argsort([parents[chosen]], len(chosen))]
         lengths = np.bincount(parents[order], minlength=rows)
         result = Lists(lengths, joined.take(pa.array(order)))
-        return result.array(call.type, null_rows(list(values), rows))
+        return result.array(call.type, null_rows(values, rows))
 
     return kernel
 
 
-NESTED.add(
-    "array_union(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements of both, each once.",
-    takes("array_union", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first | second, True),
-    typed_as_joined,
-    fallible=False,
-)
-NESTED.add(
-    "array_intersect(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements that are in both, each once.",
-    takes("array_intersect", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first & second, False),
-    typed_as_joined,
-    fallible=False,
-)
-NESTED.add(
-    "array_except(ARRAY, ARRAY) -> ARRAY",
-    "Give the elements that are not in the second, each once.",
-    takes("array_except", ARRAY, ARRAY, alike=True),
-    _set_kernel(lambda first, second: first & ~second, False),
-    typed_as_joined,
-    fallible=False,
-)
+for _name, _about, _kept in (
+    ("union", "Give the elements of both, each once.", np.logical_or),
+    ("intersect", "Give the elements that are in both, each once.", np.logical_and),
+    ("except", "Give the elements that are not in the second, each once.", np.greater),
+):
+    NESTED.add(
+        f"array_{_name}(ARRAY, ARRAY) -> ARRAY",
+        _about,
+        takes(f"array_{_name}", ARRAY, ARRAY, alike=True),
+        _set_kernel(_kept),
+        typed_as_joined,
+        fallible=False,
+    )
 
 
 @NESTED.kernel(
@@ -92,5 +80,5 @@ def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     found[some.parents[shared]] = True
     holes = (some.lengths < left.lengths) | (others.lengths < right.lengths)
     unknown = ~found & holes & (left.lengths > 0) & (right.lengths > 0)
-    null = null_rows(list(values), rows)
-    return pa.array(found, mask=unknown if null is None else unknown | null)
+    null = null_rows(values, rows)
+    return pa.array(found, mask=unknown | null)
