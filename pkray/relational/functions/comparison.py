@@ -202,25 +202,23 @@ for _name, _symbol, _word in (
     ("greater", ">", "are in descending order"),
     ("greater_equal", ">=", "are equal or in descending order"),
 ):
-    COMPARISON.add(
+    COMPARISON.infallible.add(
         f"left {_symbol} right -> BOOLEAN",
         f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
         _compares(_name),
         _compare,
         spark=_equality(_symbol),
         synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
-        fallible=False,
         name=_name,
     )
 
 
-@COMPARISON.kernel(
+@COMPARISON.infallible.kernel(
     "left <=> right -> BOOLEAN",
     "Tell whether two values are equal or both NULL.",
     _compares("not_distinct", distinct=True),
     spark=_equality("<=>"),
     synonyms=("<=>", "equal_null"),
-    fallible=False,
     name="not_distinct",
 )
 def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -245,60 +243,55 @@ def _truth(name: str, argument: Expression, dialect: Dialect) -> Expression:
     return taken
 
 
-@COMPARISON.kernel(
+@COMPARISON.infallible.kernel(
     "left AND right -> BOOLEAN",
     "Tell whether all conditions are true.",
     _joined("and"),
     spark=operator("AND"),
-    fallible=False,
     name="and",
 )
 def _and(call: Call, values: Sequence[Value], rows: int) -> Value:
     return reduce(pc.and_kleene, values)
 
 
-@COMPARISON.kernel(
+@COMPARISON.infallible.kernel(
     "left OR right -> BOOLEAN",
     "Tell whether a condition is true.",
     _joined("or"),
     spark=operator("OR"),
-    fallible=False,
     name="or",
 )
 def _or(call: Call, values: Sequence[Value], rows: int) -> Value:
     return reduce(pc.or_kleene, values)
 
 
-COMPARISON.add(
+COMPARISON.infallible.add(
     "NOT condition -> BOOLEAN",
     "Tell whether a condition is false.",
     takes("not", boolean, gives=BOOLEAN),
     lambda call, values, rows: pc.invert(values[0]),
     spark=lambda call, arguments: f"(NOT {arguments[0]})",
     synonyms=("!",),
-    fallible=False,
     name="not",
 )
 
 
-COMPARISON.add(
+COMPARISON.infallible.add(
     "value IS NULL -> BOOLEAN",
     "Tell whether a value is NULL.",
     takes("is_null", anything, gives=BOOLEAN, nullable=False),
     lambda call, values, rows: pc.is_null(values[0]),
     spark=lambda call, arguments: f"({arguments[0]} IS NULL)",
     synonyms=("isnull",),
-    fallible=False,
     name="is_null",
 )
-COMPARISON.add(
+COMPARISON.infallible.add(
     "value IS NOT NULL -> BOOLEAN",
     "Tell whether a value is not NULL.",
     takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
     lambda call, values, rows: pc.is_valid(values[0]),
     spark=lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
     synonyms=("isnotnull",),
-    fallible=False,
     name="is_not_null",
 )
 
@@ -341,13 +334,12 @@ def _spark_in(call: Call, arguments: Sequence[str]) -> str:
     return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
 
 
-COMPARISON.add(
+COMPARISON.infallible.add(
     "value IN (value, …) -> BOOLEAN",
     "Tell whether a value is one of others.",
     _resolve_in,
     _in,
     spark=_spark_in,
-    fallible=False,
     name="in",
 )
 

@@ -139,11 +139,8 @@ def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([wanted], [values[1], values[0]], dialect)
 
 
-@CONDITIONAL.kernel(
-    "coalesce(value, …) -> value",
-    "Give the first value that is not NULL.",
-    _coalesce,
-    fallible=False,
+@CONDITIONAL.infallible.kernel(
+    "coalesce(value, …) -> value", "Give the first value that is not NULL.", _coalesce
 )
 def _coalesced(call: Call, values: Sequence[Value], rows: int) -> Value:
     if pa.types.is_nested(call.type.arrow):
@@ -170,10 +167,9 @@ for _name, _usage, _about, _resolver, _synonyms in (
      _nanvl, ()),
 ):  # fmt: skip
     CONDITIONAL.add(_usage, _about, _resolver, never, synonyms=_synonyms, name=_name)
-CONDITIONAL.add(
+CONDITIONAL.infallible.add(
     "isnan(number) -> BOOLEAN",
     "Tell whether a number is NaN; false for NULL.",
     signatures.takes("isnan", signatures.floating, gives=coercion.BOOLEAN, nullable=False),
     lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
-    fallible=False,
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -109,9 +109,16 @@ class Family:
 
     Attributes:
         name: as lists of functions show it: ``time``.
+        fallible: whether kernels can raise EvaluationError, unless a function says otherwise.
     """
 
     name: str
+    fallible: bool = True
+
+    @property
+    def infallible(self) -> Family:
+        """Define functions of the family whose kernels raise no EvaluationError."""
+        return replace(self, fallible=False)
 
     def add(
         self,
@@ -126,7 +133,7 @@ class Family:
         synonyms: tuple[str, ...] = (),
         dialects: frozenset[Dialect] = frozenset(Dialect),
         deterministic: bool = True,
-        fallible: bool = True,
+        fallible: bool | None = None,
     ) -> None:
         """Define a function; `Function` says what the arguments are.
 
@@ -145,7 +152,7 @@ class Family:
                 dialects,
                 deterministic,
                 self.name,
-                fallible,
+                self.fallible if fallible is None else fallible,
                 typing,
             )
         )
@@ -175,7 +182,7 @@ class Family:
         typing: Typing | None = None,
         spark: SparkText | None = None,
         *,
-        fallible: bool = True,
+        fallible: bool | None = None,
     ) -> None:
         """Define a function that only the binder calls."""
         self.add("", about, None, kernel, typing, spark, name=name, fallible=fallible)

@@ -205,19 +205,17 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
         return int(_murmur_end(hashes, len(data))[0])
 
 
-HASHING.add(
+HASHING.infallible.add(
     "hash(x, …) -> INT",
     "Hash values by Murmur3, as Spark does.",
     _spark_hash("hash", INT),
     _chained(_SEED, np.uint32, _murmur),
     result(INT, nullable=False),
-    fallible=False,
 )
-HASHING.add(
+HASHING.infallible.add(
     "xxhash64(x, …) -> BIGINT",
     "Hash values by xxHash64, as Spark does.",
     _spark_hash("xxhash64", BIGINT),
     _chained(_SEED, np.uint64, _xxhash),
     result(BIGINT, nullable=False),
-    fallible=False,
 )

@@ -62,7 +62,7 @@ for _name, _title, _synonyms in (
     ("sha384", "SHA-384", ()),
     ("sha512", "SHA-512", ()),
 ):
-    HASHING.add(
+    HASHING.infallible.add(
         f"{_name}(text | bytes) -> STRING",
         f"Give the {_title} digest in hexadecimal digits.",
         takes(_name, binary),
@@ -70,16 +70,14 @@ for _name, _title, _synonyms in (
         result(STRING),
         synonyms=_synonyms,
         spark=None if _name in ("md5", "sha1") else _by_sha2,
-        fallible=False,
     )
 
 
-@HASHING.kernel(
+@HASHING.infallible.kernel(
     "sha2(text | bytes, bits) -> STRING",
     "Give a SHA-2 digest in hexadecimal digits.",
     _sha2,
     result(STRING),
-    fallible=False,
 )
 def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
     bits = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
@@ -87,11 +85,10 @@ def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
     return _of_distinct(as_array(values[0], rows), digest, pa.string())
 
 
-HASHING.add(
+HASHING.infallible.add(
     "crc32(text | bytes) -> BIGINT",
     "Give the CRC-32 checksum.",
     takes("crc32", binary),
     _digest(zlib.crc32),
     result(BIGINT),
-    fallible=False,
 )

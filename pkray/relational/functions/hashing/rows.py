@@ -132,13 +132,12 @@ def _row_hash(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return Call(BIGINT.with_nullable(False), "row_hash", (literal, *arguments[1:]))
 
 
-@HASHING.kernel(
+@HASHING.infallible.kernel(
     "row_hash(seed BIGINT, x, …) -> BIGINT",
     "Hash values to a number that is the same everywhere; NULLs are values.",
     _row_hash,
     result(BIGINT, nullable=False),
     spark=NO_SPARK,
-    fallible=False,
 )
 def _row_hash_kernel(call: Call, values: Values, rows: int) -> Value:
     seed = call.arguments[0]

@@ -46,7 +46,7 @@ for _name, _about, _compute in (
     ("json_quote", "Write text as JSON: in quotes, with special characters escaped.", _quoted),
     ("json_unquote", "Read text that is quoted as JSON; other text stays as it is.", _unquoted),
 ):
-    JSON.add(
+    JSON.infallible.add(
         f"{_name}(text) -> STRING",
         _about,
         signatures.takes(_name, signatures.text),
@@ -54,18 +54,16 @@ for _name, _about, _compute in (
         signatures.result(STRING),
         NO_SPARK,
         dialects=_FLINK,
-        fallible=False,
     )
 
 
-@JSON.kernel(
+@JSON.infallible.kernel(
     "json_string(value) -> STRING",
     "Write a value as JSON.",
     signatures.takes("json_string", signatures.anything),
     signatures.result(STRING),
     NO_SPARK,
     dialects=_FLINK,
-    fallible=False,
 )
 def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
     kind = call.arguments[0].type
@@ -172,11 +170,10 @@ JSON.add(
     function.never,
     dialects=_FLINK,
 )
-JSON.add_inner(
+JSON.infallible.add_inner(
     "json_built",
     "Marks text that is JSON.",
     lambda call, values, rows: values[0],
     lambda arguments: arguments[0].type,
     lambda call, arguments: arguments[0],
-    fallible=False,
 )

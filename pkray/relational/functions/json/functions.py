@@ -143,14 +143,13 @@ for _name, _about, _compute, _kind, _spark in (
     ("json_query", "Give the object or array that a path leads to.", query_at, STRING, NO_SPARK),
     ("json_exists", "Whether a path leads to something.", exists_at, BOOLEAN, NO_SPARK),
 ):
-    JSON.add(
+    JSON.infallible.add(
         f"{_name}(text, path) -> {_kind}",
         _about,
         _with_path(_name),
         _by_path(_compute),
         result(_kind, nullable=_kind is STRING or None),
         _spark,
-        fallible=False,
     )
 
 
@@ -183,7 +182,7 @@ def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return typed_call("json_length", text.taken("json_length", arguments, 0, dialect), path)
 
 
-JSON.add(
+JSON.infallible.add(
     "json_length(text [, path]) -> INT",
     "Count the elements of an array, or the names of an object; a scalar has one.",
     _json_length,
@@ -191,32 +190,28 @@ JSON.add(
     result(INT, nullable=True),
     NO_SPARK,
     dialects=frozenset((Dialect.FLINK,)),
-    fallible=False,
 )
-JSON.add(
+JSON.infallible.add(
     "is_json(text) -> BOOLEAN",
     "Whether text is JSON.",
     takes("is_json", text),
     _by_text(_is_json),
     result(BOOLEAN),
     NO_SPARK,
-    fallible=False,
 )
-JSON.add(
+JSON.infallible.add(
     "json_array_length(text) -> INT",
     "Count the elements of an array.",
     takes("json_array_length", text),
     _by_text(_length),
     result(INT, nullable=True),
-    fallible=False,
 )
-JSON.add(
+JSON.infallible.add(
     "json_object_keys(text) -> ARRAY<STRING>",
     "Give an object's names.",
     takes("json_object_keys", text),
     _by_text(_keys),
     result(_KEYS, nullable=True),
-    fallible=False,
 )
 
 
@@ -294,13 +289,12 @@ def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(list(written), pa.string())
 
 
-@JSON.kernel(
+@JSON.infallible.kernel(
     "from_json(text, schema) -> ROW | ARRAY | MAP",
     "Read JSON by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
     _from_json,
     _type_of_schema,
     NO_SPARK,
-    fallible=False,
 )
 def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
     empty = {each.name: None for each in call.type.fields or ()} or None

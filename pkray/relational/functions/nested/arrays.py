@@ -137,23 +137,21 @@ for _name, _about, _change in (
         lambda lists: _sorted(lists, SortKey("", nulls_first=False)),
     ),
 ):
-    NESTED.add(
+    NESTED.infallible.add(
         f"{_name}(ARRAY{' [, (x, y) -> INT]' if _name == 'array_sort' else ''}) -> ARRAY",
         _about,
         _array_sort if _name == "array_sort" else takes(_name, ARRAY),
         _of_list(_change),
         without_nulls if _name == "array_compact" else typed_as_first,
         _reverse_spark if _name == "array_reverse" else None,
-        fallible=False,
     )
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "sort_array(ARRAY [, ascending BOOLEAN]) -> ARRAY",
     "Sort elements; NULLs are first ascending, last descending.",
     _sort_array,
     typed_as_first,
-    fallible=False,
 )
 def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
     said = values[1].as_py() if isinstance(values[1], pa.Scalar) else bool(rows and values[1][0])
@@ -179,13 +177,12 @@ def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
     return lists.chosen(np.flatnonzero(kept)).array(call.type, null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_concat(ARRAY, …) -> ARRAY",
     "Put arrays one after the other.",
     takes("array_concat", ARRAY, rest=ARRAY, alike=True),
     typed_as_joined,
     lambda call, arguments: f"concat({', '.join(arguments)})",
-    fallible=False,
 )
 def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
     """Put arrays one after the other."""
@@ -199,12 +196,11 @@ def _concat_kernel(call: Call, values: Values, rows: int) -> Value:
     return result.array(call.type, null_rows(values, rows))
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "flatten(ARRAY<ARRAY<x>>) -> ARRAY<x>",
     "Put the arrays in an array together; NULL where one of them is.",
     _flatten,
     _flatten_type,
-    fallible=False,
 )
 def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
     """Put the arrays in an array together; NULL where one of them is."""
@@ -218,12 +214,11 @@ def _flatten_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, inner.values, outer.null).array(call.type, null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_join(ARRAY, separator [, for NULL]) -> STRING",
     "Join elements as text; NULLs are left out.",
     _array_join,
     result(STRING),
-    fallible=False,
 )
 def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
@@ -238,12 +233,11 @@ def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
     return pc.if_else(pa.array(null), None, joined)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_remove(ARRAY, x) -> ARRAY",
     "Leave elements out that equal x.",
     takes_element("array_remove"),
     typed_as_first,
-    fallible=False,
 )
 def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)

@@ -150,21 +150,19 @@ NESTED.add_inner(
     typed_as_element(),
     lambda call, arguments: f"{arguments[0]}[{arguments[1]}]",
 )
-NESTED.add(
+NESTED.infallible.add(
     "get(ARRAY, place from 0) -> element",
     "Give an element, or NULL where there is none.",
     signatures.takes("get", ARRAY, signatures.integer),
     _at(0, safe=True),
     typed_as_element(nullable=True),
-    fallible=False,
 )
-NESTED.add_inner(
+NESTED.infallible.add_inner(
     "map_value",
     "Give the value beside a key, or NULL.",
     _map_value_kernel,
     lambda arguments: value_of(arguments[0]).with_nullable(True),
     lambda call, arguments: f"element_at({arguments[0]}, {arguments[1]})",
-    fallible=False,
 )
 NESTED.alias(
     "value[place | key], row.name", "Give an element or a field.", _bracket, name="element_of"
@@ -206,25 +204,23 @@ def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
     )
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "size(ARRAY | MAP) -> INT",
     "Count elements.",
     signatures.takes("size", ARRAY_OR_MAP),
     signatures.result(coercion.INT),
     synonyms=("cardinality", "array_size"),
-    fallible=False,
 )
 def _size_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     return pa.array(lists.lengths.astype(np.int32), mask=lists.null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_contains(ARRAY, x) -> BOOLEAN",
     "Whether an element equals x; NULL where none does and one is NULL.",
     takes_element("array_contains"),
     _contains_type,
-    fallible=False,
 )
 def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
     """Find a value; not finding it among NULLs is NULL."""
@@ -237,12 +233,11 @@ def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(found, mask=mask | null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_position(ARRAY, x) -> BIGINT",
     "Give the place from 1 of the first element that equals x; 0 where none does.",
     takes_element("array_position"),
     signatures.result(coercion.BIGINT),
-    fallible=False,
 )
 def _position_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
@@ -251,12 +246,11 @@ def _position_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(place, mask=null_rows(values, rows))
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "map_contains_key(MAP, key) -> BOOLEAN",
     "Whether a map has a key.",
     _has_key,
     signatures.result(coercion.BOOLEAN),
-    fallible=False,
 )
 def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
@@ -265,11 +259,10 @@ def _has_key_kernel(call: Call, values: Values, rows: int) -> Value:
 
 
 for _name, _greatest in (("array_min", False), ("array_max", True)):
-    NESTED.add(
+    NESTED.infallible.add(
         f"{_name}(ARRAY<x>) -> x",
         f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
         signatures.takes(_name, ARRAY),
         _extreme(_greatest),
         typed_as_element(nullable=True),
-        fallible=False,
     )

@@ -97,7 +97,7 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, made, None).array(call.type, null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_slice(ARRAY, first [, last]) -> ARRAY",
     "Keep the elements from a place to another, counted from 1, or from the end if negative.",
     takes("array_slice", ARRAY, integer, integer, least=2),
@@ -108,7 +108,6 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
         f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
     ),
     dialects=frozenset({FLINK}),
-    fallible=False,
 )
 def _part_kernel(call: Call, values: Values, rows: int) -> Value:
     """Keep elements from a place to another, both included; flink counts 0 as the first."""
@@ -129,14 +128,13 @@ def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes("shuffle", ARRAY)(arguments, dialect)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "shuffle(ARRAY) -> ARRAY",
     "Put elements into a random order.",
     _shuffle,
     typed_as_first,
     dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
-    fallible=False,
 )
 def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)

@@ -49,7 +49,7 @@ def interleaved(columns: list[pa.Array], rows: int) -> pa.Array:
     return pa.concat_arrays(columns).take(pa.array(order.ravel()))
 
 
-@NESTED.kernel("array(x, …) -> ARRAY<x>", "Make an array.", _array, _type_of_array, fallible=False)
+@NESTED.infallible.kernel("array(x, …) -> ARRAY<x>", "Make an array.", _array, _type_of_array)
 def _array_kernel(call: Call, values: Values, rows: int) -> Value:
     kind = call.type.arrow.value_type
     columns = [as_array(value, rows).cast(kind) for value in values]
@@ -57,12 +57,11 @@ def _array_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(np.full(rows, len(columns)), woven).array(call.type)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "array_repeat(x, count) -> ARRAY<x>",
     "Make an array of one value.",
     signatures.takes("array_repeat", signatures.anything, element_place),
     lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
-    fallible=False,
 )
 def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
     counts = np.maximum(whole_numbers(values[1], rows), 0)
@@ -90,13 +89,12 @@ def _zip_type(arguments: tuple[Expression, ...]) -> DataType:
     return array_type(DataType("ROW", False, fields=fields), any_nullable(arguments))
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "arrays_zip(ARRAY, …) -> ARRAY<ROW>",
     "Make rows of the elements at one place; the shorter arrays' are NULL.",
     _zip,
     _zip_type,
     NO_SPARK,
-    fallible=False,
 )
 def _zip_kernel(call: Call, values: Values, rows: int) -> Value:
     parts = [Lists.of(value, rows) for value in values[1::2]]

@@ -147,12 +147,11 @@ def _map_from_entries_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, Lists(lists.lengths, keys, lists.null, items))
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
     signatures.takes("map_entries", MAP),
     _type_of_entries,
-    fallible=False,
 )
 def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
@@ -163,21 +162,19 @@ def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lists.lengths, entries, lists.null).array(call.type)
 
 
-NESTED.add(
+NESTED.infallible.add(
     "map_keys(MAP) -> ARRAY",
     "Give a map's keys.",
     signatures.takes("map_keys", MAP),
     _map_parts(keys=True),
     lambda arguments: array_type(key_of(arguments[0]), arguments[0].type.nullable),
-    fallible=False,
 )
-NESTED.add(
+NESTED.infallible.add(
     "map_values(MAP) -> ARRAY",
     "Give a map's values.",
     signatures.takes("map_values", MAP),
     _map_parts(keys=False),
     lambda arguments: array_type(value_of(arguments[0]), arguments[0].type.nullable),
-    fallible=False,
 )
 
 
@@ -232,14 +229,13 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "map_union(MAP, …) -> MAP",
     "Put maps together; of a key that several have, the last value counts.",
     signatures.takes("map_union", MAP, rest=MAP, alike=True),
     _united,
     _map_union_spark,
     dialects=frozenset({Dialect.FLINK}),
-    fallible=False,
 )
 def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
     """Put maps together; of a key that several have, the last value counts."""

@@ -87,13 +87,12 @@ def _field_spark(call: Call, arguments: Sequence[str]) -> str:
     return f"{arguments[0]}.`{str(name.value).replace('`', '``')}`"
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "row.name -> type of the field",
     "Give a field of a row.",
     field,
     _type_of_field,
     _field_spark,
-    fallible=False,
     name="field",
 )
 def _field_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -103,12 +102,8 @@ def _field_kernel(call: Call, values: Values, rows: int) -> Value:
     return pc.struct_field(as_array(values[0], rows), [names.index(name)])
 
 
-@NESTED.kernel(
-    "named_struct('name', value, …) -> ROW",
-    "Make a row.",
-    _named_struct,
-    _type_of_struct,
-    fallible=False,
+@NESTED.infallible.kernel(
+    "named_struct('name', value, …) -> ROW", "Make a row.", _named_struct, _type_of_struct
 )
 def _struct_kernel(call: Call, values: Values, rows: int) -> Value:
     kind = call.type.arrow

@@ -49,24 +49,22 @@ for _name, _about, _kept in (
     ("intersect", "Give the elements that are in both, each once.", np.logical_and),
     ("except", "Give the elements that are not in the second, each once.", np.greater),
 ):
-    NESTED.add(
+    NESTED.infallible.add(
         f"array_{_name}(ARRAY, ARRAY) -> ARRAY",
         _about,
         takes(f"array_{_name}", ARRAY, ARRAY, alike=True),
         _set_kernel(_kept),
         typed_as_joined,
-        fallible=False,
     )
 
 
-@NESTED.kernel(
+@NESTED.infallible.kernel(
     "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
     "Whether they share an element.",
     takes("arrays_overlap", ARRAY, ARRAY, alike=True),
     lambda arguments: BOOLEAN.with_nullable(
         any_nullable(arguments) or any(element_of(each).nullable for each in arguments)
     ),
-    fallible=False,
 )
 def _overlap_kernel(call: Call, values: Values, rows: int) -> Value:
     """Whether two arrays share an element; NULL where they do not and one of them has a NULL."""

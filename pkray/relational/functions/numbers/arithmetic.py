@@ -92,11 +92,10 @@ def _normalize_zero_spark(call: Call, arguments: Sequence[str]) -> str:
     return f"({arguments[0]} + CAST(0 AS {call.type.root}))"
 
 
-ARITHMETIC.add_inner(
+ARITHMETIC.infallible.add_inner(
     "normalize_zero",
     "Turn -0.0 into 0.0, so that both are one key.",
     _normalize_zero,
     lambda arguments: arguments[0].type,
     spark=_normalize_zero_spark,
-    fallible=False,
 )

@@ -58,24 +58,22 @@ for _name, _symbol, _about, _compute in (
     ("bitwise_or", "|", "Give the bits that one of two integers has.", pc.bit_wise_or),
     ("bitwise_xor", "^", "Give the bits in which two integers differ.", pc.bit_wise_xor),
 ):
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         f"integer {_symbol} integer -> integer",
         _about,
         _bitwise(_name),
         by_arrow(_compute),
         spark=operator(_symbol),
         synonyms=(_symbol,),
-        fallible=False,
         name=_name,
     )
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "~ integer -> integer",
     "Turn each bit of an integer.",
     takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
     by_arrow(pc.bit_wise_not),
     spark=lambda call, arguments: f"(~ {arguments[0]})",
     synonyms=("~",),
-    fallible=False,
     name="bitwise_not",
 )
 
@@ -109,13 +107,12 @@ for _name, _symbol, _about in (
     ("shiftright", ">>", "Shift the bits of an integer to the right; the sign stays."),
     ("shiftrightunsigned", ">>>", "Shift the bits of an integer to the right; zeros come in."),
 ):
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         f"{_name}(integer, bits INT) -> integer",
         _about,
         takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
         _shift,
         synonyms=(_symbol,),
-        fallible=False,
     )
 _NIBBLES = np.array([bin(number).count("1") for number in range(256)], np.int32)
 
@@ -128,11 +125,10 @@ def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
     return coercion.cast_to(argument, coercion.BIGINT) if taken else None
 
 
-@MATHEMATICS.kernel(
+@MATHEMATICS.infallible.kernel(
     "bit_count(integer | BOOLEAN) -> INT",
     "Count the bits that are set; true has one.",
     takes("bit_count", _counted, gives=coercion.INT),
-    fallible=False,
 )
 def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
     numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
@@ -166,7 +162,7 @@ def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 _FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int64)
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "factorial(number INT) -> BIGINT",
     "Give the factorial of 0 to 20; NULL for other numbers.",
     takes("factorial", integer, gives=coercion.BIGINT, nullable=True),
@@ -174,7 +170,6 @@ MATHEMATICS.add(
         lambda number: _FACTORIALS[np.clip(number, 0, 20)],
         null_where=lambda number: (number < 0) | (number > 20),
     ),
-    fallible=False,
 )
 
 
@@ -201,12 +196,11 @@ def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(values[0].is_valid(), trimmed, pa.scalar(None, pa.string()))
 
 
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "bin(number BIGINT) -> STRING",
     "Write an integer in binary digits.",
     takes("bin", bigint, gives=coercion.STRING),
     digits_text,
-    fallible=False,
 )
 
 

@@ -138,7 +138,7 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
      "Number rows as they are computed, with gaps; each number once a process.",
      _ids, coercion.BIGINT, ()),
 ):  # fmt: skip
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         _usage,
         _about,
         _plain(_name),
@@ -146,19 +146,17 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
         signatures.result(_kind, nullable=False),
         synonyms=_synonyms,
         deterministic=False,
-        fallible=False,
         name=_name,
     )
 
 
-@MATHEMATICS.kernel(
+@MATHEMATICS.infallible.kernel(
     "randstr(length) -> STRING",
     "Give a random text of letters and digits.",
     _randstr,
     signatures.result(coercion.STRING, nullable=False),
     dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
-    fallible=False,
 )
 def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
     length = int(signatures.constant("randstr", call.arguments[0], "the length") or 0)

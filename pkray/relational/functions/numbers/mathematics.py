@@ -62,12 +62,11 @@ _OF_DOUBLES: tuple[tuple[str, str, Any], ...] = (
     ("cot", "cotangent", by_numpy(lambda number: 1 / np.tan(number))),
 )
 for _name, _what, _kernel in _OF_DOUBLES:
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what} of a number.".replace(", of", " of"),
         takes(_name, double, gives=coercion.DOUBLE),
         _kernel,
-        fallible=False,
     )
 _LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
     ("ln", "natural logarithm", by_numpy(np.log, null_where=_not_positive), ()),
@@ -81,12 +80,11 @@ _LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
     ),
 )
 for _name, _what, _kernel, _synonyms in _LOGARITHMS:
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what}; NULL where there is none.",
         takes(_name, double, gives=coercion.DOUBLE, nullable=True),
         _kernel,
-        fallible=False,
     )
 
 
@@ -97,7 +95,7 @@ def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes(name, *parameters, gives=coercion.DOUBLE, nullable=True)(arguments, dialect)
 
 
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "log([base DOUBLE,] number DOUBLE) -> DOUBLE",
     "Give the logarithm to a base, e if there is none; NULL where there is none.",
     _log,
@@ -105,7 +103,6 @@ MATHEMATICS.add(
         lambda base, number: np.log(number) / np.log(base),
         null_where=lambda base, number: (base <= 0) | (number <= 0),
     ),
-    fallible=False,
 )
 
 
@@ -115,27 +112,24 @@ def _power(base: Any, exponent: Any) -> Any:
     return np.where(uncertain, np.nan, np.power(base, exponent))
 
 
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
     "Raise a number to a power.",
     takes("power", double, double, gives=coercion.DOUBLE),
     by_numpy(_power),
     synonyms=("pow",),
-    fallible=False,
 )
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
     "Give the angle of a point.",
     takes("atan2", double, double, gives=coercion.DOUBLE),
-    by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),  # as if -0.0 were 0.0
-    fallible=False,
+    by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),
 )
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
     "Give the length of the hypotenuse.",
     takes("hypot", double, double, gives=coercion.DOUBLE),
     by_numpy(np.hypot),
-    fallible=False,
 )
 
 
@@ -150,13 +144,12 @@ def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     )
 
 
-MATHEMATICS.add(
+MATHEMATICS.infallible.add(
     "sign(number) -> DOUBLE (spark), the number's type (flink)",
     "Give -1, 0 or 1 by the sign of a number.",
     _sign,
     lambda call, values, rows: pc.if_else(pc.equal(values[0], 0.0), values[0], pc.sign(values[0])),
     synonyms=("signum",),
-    fallible=False,
 )
 
 
@@ -228,20 +221,18 @@ def _nested_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 
 for _name in ("greatest", "least"):
-    MATHEMATICS.add(
+    MATHEMATICS.infallible.add(
         f"{_name}(value, value, …) -> value",
         f"Give the {_name} value; NULLs are left out.",
         _extreme(_name),
         _choose_extreme,
-        fallible=False,
     )
 
 
-@MATHEMATICS.kernel(
+@MATHEMATICS.infallible.kernel(
     "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
     "Number the bucket, of equal ones between two bounds, that a value falls into.",
     takes("width_bucket", double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
-    fallible=False,
 )
 def _width_bucket(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, low, high, count = (numpy_of(each) for each in values)

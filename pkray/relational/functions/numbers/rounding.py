@@ -220,11 +220,10 @@ for _name, _about in (
         _round,
         spark=lambda call, arguments: f"{call.function[:-3]}({', '.join(arguments)})",
     )
-    MATHEMATICS.add_inner(
+    MATHEMATICS.infallible.add_inner(
         _name + "_floating",
         f"{_about[:-1]}, as a number of the same type.",
         by_arrow(pc.ceil if _name == "ceil" else pc.floor),
         lambda arguments: arguments[0].type,
         spark=NO_SPARK,
-        fallible=False,
     )

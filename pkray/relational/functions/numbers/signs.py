@@ -59,13 +59,12 @@ for _name, _usage, _about, _kernel, _spark in (
     ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
 ):
     ARITHMETIC.add(_usage, _about, _one_number(_name), _kernel, spark=_spark, name=_name)
-    ARITHMETIC.add_inner(
+    ARITHMETIC.infallible.add_inner(
         _name + WRAPPING,
         f"{_about[:-1]}; the least integer stays.",
         _kernel,
         lambda arguments: arguments[0].type,
         spark=_spark_one_wrapping,
-        fallible=False,
     )
 
 
@@ -74,12 +73,8 @@ def _resolve_positive(arguments: tuple[Expression, ...], dialect: Dialect) -> Ex
     return number.taken("positive", arguments, 0, dialect)
 
 
-@ARITHMETIC.kernel(
-    "+ number -> number",
-    "Give a number as it is.",
-    _resolve_positive,
-    fallible=False,
-    name="positive",
+@ARITHMETIC.infallible.kernel(
+    "+ number -> number", "Give a number as it is.", _resolve_positive, name="positive"
 )
 def _as_given(call: Call, values: Sequence[Value], rows: int) -> Value:
     return values[0]

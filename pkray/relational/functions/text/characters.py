@@ -72,12 +72,11 @@ def _masked(call: Call, values: Sequence[Value], rows: int) -> Value:
     return spelled(np.where(masks < 0, points, masks), 1 + twice, starts, values[0])
 
 
-TEXT.add(
+TEXT.infallible.add(
     "mask(text [, capital [, small [, digit [, other]]]]) -> STRING",
     "Write X for capital letters, x for small ones, n for digits, or other characters than these.",
     _mask,
     _masked,
-    fallible=False,
 )
 
 
@@ -124,12 +123,11 @@ for _name, _about, _pattern in (
         rf"\A[\x00- ]*[+-]?(?:NaN|Infinity|(?:{_DIGITS}|{_HEX})[fFdD]?)[\x00- ]*\z",
     ),
 ):
-    TEXT.add(
+    TEXT.infallible.add(
         f"{_name}(text) -> BOOLEAN",
         f"{_about[:-1]}; not for NULL and ''.",
         takes(_name, text, gives=BOOLEAN, nullable=False),
         _matching(_pattern),
         spark=NO_SPARK,
         dialects=frozenset((Dialect.FLINK,)),
-        fallible=False,
     )

@@ -102,13 +102,12 @@ def _fields(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], read, call.type.arrow, rows)
 
 
-TEXT.add_inner(
+TEXT.infallible.add_inner(
     "csv_fields",
     "Take lines of comma-separated values apart.",
     _fields,
     lambda arguments: _FIELDS.with_nullable(arguments[0].type.nullable),
     function.NO_SPARK,
-    fallible=False,
 )
 
 
@@ -191,13 +190,12 @@ def _quoted(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.fill_null(pc.if_else(needs, quoted, trimmed), null)
 
 
-TEXT.add_inner(
+TEXT.infallible.add_inner(
     "csv_field",
     "Write one of comma-separated values.",
     _quoted,
     lambda arguments: STRING.with_nullable(False),
     function.NO_SPARK,
-    fallible=False,
 )
 _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSS"
 

@@ -113,11 +113,10 @@ def _digits(argument: Expression, dialect: Dialect) -> Expression | None:
     return None if taken is None else cast_to(taken, BYTES)
 
 
-@TEXT.kernel(
+@TEXT.infallible.kernel(
     "hex(number BIGINT | value | bytes) -> STRING",
     "Write an integer, or bytes, in hexadecimal digits; other values as the bytes of their text.",
     _hex,
-    fallible=False,
 )
 def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.arguments[0].type.root == "BIGINT":
@@ -290,13 +289,12 @@ def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:
     return f"date_format({arguments[0]}, 'yyyy-MM-dd HH:mm:ss{fraction}')"
 
 
-TEXT.add_inner(
+TEXT.infallible.add_inner(
     "flink_text",
     "Write booleans in capitals, and timestamps with all digits of their precision.",
     _flink_text,
     lambda arguments: STRING.with_nullable(arguments[0].type.nullable),
     spark=_spark_flink_text,
-    fallible=False,
 )
 
 

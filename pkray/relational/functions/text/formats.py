@@ -227,12 +227,11 @@ def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Call(coercion.STRING.with_nullable(number.type.nullable), "to_char", (number, form))
 
 
-@TEXT.kernel(
+@TEXT.infallible.kernel(
     "to_char(number | time, format) -> STRING",
     "Write a number by a format such as '999,990.00', or a time by a pattern.",
     _to_char,
     synonyms=("to_varchar",),
-    fallible=False,
 )
 def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
     form = NumberFormat(values[1].as_py(), "to_char")

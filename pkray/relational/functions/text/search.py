@@ -125,13 +125,8 @@ for _name, _about, _synonym in (
     ("startswith", "Tell whether text begins with a part.", "starts_with"),
     ("endswith", "Tell whether text ends with a part.", "ends_with"),
 ):
-    TEXT.add(
-        f"{_name}(text | bytes, part) -> BOOLEAN",
-        _about,
-        _tells(_name),
-        _has,
-        synonyms=(_synonym,),
-        fallible=False,
+    TEXT.infallible.add(
+        f"{_name}(text | bytes, part) -> BOOLEAN", _about, _tells(_name), _has, synonyms=(_synonym,)
     )
 
 

@@ -140,12 +140,11 @@ def _reversed(value: Value) -> Value:
     return pc.binary_reverse(value) if value.type == pa.binary() else pc.utf8_reverse(value)
 
 
-TEXT.add(
+TEXT.infallible.add(
     "reverse(text | bytes) -> STRING | BYTES",
     "Turn text (or bytes, or an array) round.",
     _reverse,
     plainly(_reversed),
-    fallible=False,
 )
 
 
@@ -224,12 +223,11 @@ def _pads(name: str) -> Resolver:
 
 
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
-    TEXT.add(
+    TEXT.infallible.add(
         f"{_name}(text | bytes, length INT [, filling]) -> STRING | BYTES",
         f"Fill text (or bytes) up on the {_where} to a length, or cut it to that.",
         _pads(_name),
         _pad,
-        fallible=False,
     )
 
 
@@ -291,11 +289,10 @@ def _overlays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
     return plain(arguments, dialect)
 
 
-@TEXT.kernel(
+@TEXT.infallible.kernel(
     "overlay(text | bytes PLACING new FROM position [FOR length]) -> STRING | BYTES",
     "Put new text (or bytes) in the place of a part.",
     _overlays,
-    fallible=False,
 )
 def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, new, place = values[0], values[1], values[2].cast(pa.int64())
@@ -326,12 +323,11 @@ def _concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes("concat", rest=text, gives=STRING, least=1)(arguments, dialect)
 
 
-@TEXT.kernel(
+@TEXT.infallible.kernel(
     "concat(text, …) -> STRING",
     "Join texts (or BYTES, or arrays); NULL if one is NULL.",
     _concat,
     synonyms=("||",),
-    fallible=False,
 )
 def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
@@ -372,12 +368,11 @@ def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(first, *parts[1:], separator, null_handling="skip")
 
 
-TEXT.add(
+TEXT.infallible.add(
     "concat_ws(separator, text | ARRAY<STRING>, …) -> STRING",
     "Join texts (and those of arrays) that are not NULL with a separator between them.",
     _concat_ws,
     _joined,
-    fallible=False,
 )
 text_function(
     "repeat(text, count INT) -> STRING", "Repeat text.", [text, integer],

@@ -109,15 +109,6 @@ def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
     )
 
 
-def _date_sub(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("date_sub", arguments, 2, 2)
-    return typed_call(
-        "date_sub",
-        date.taken("date_sub", arguments, 0, dialect),
-        signatures.integer.taken("date_sub", arguments, 1, dialect),
-    )
-
-
 def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
     name = "timestampdiff"
@@ -161,18 +152,17 @@ TIME.add(
 TIME.add(
     "date_sub(DATE, days INT) -> DATE",
     "Take days away.",
-    _date_sub,
+    signatures.takes("date_sub", date, signatures.integer),
     kernels.to_days(lambda start, count: start.days - count),
     signatures.result(DATE),
 )
-TIME.add(
+TIME.infallible.add(
     "datediff(end DATE, start DATE) -> INT",
     "Count days.",
     _dates_or_units(signatures.takes("datediff", date, date), _units_between),
     kernels.computed(lambda end, start: end.days - start.days),
     signatures.result(INT),
     synonyms=("date_diff",),
-    fallible=False,
 )
 TIME.add(
     "add_months(DATE, months INT) -> DATE",
@@ -183,12 +173,11 @@ TIME.add(
 )
 
 
-@TIME.kernel(
+@TIME.infallible.kernel(
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
     "Count months, of 31 days where the days of the month differ.",
     signatures.takes("months_between", timestamp, timestamp, signatures.anything, least=2),
     signatures.result(DOUBLE),
-    fallible=False,
 )
 def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     end, start = (times_of(as_array(value, rows)) for value in values[:2])
@@ -205,13 +194,12 @@ def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(numbers, call.type, values, rows)
 
 
-TIME.add(
+TIME.infallible.add(
     "last_day(DATE) -> DATE",
     "Give the last day of the month.",
     signatures.takes("last_day", date),
     kernels.computed(lambda start: calendar.last_of_month(start.days)),
     signatures.result(DATE),
-    fallible=False,
 )
 
 
@@ -231,7 +219,7 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
 
 
-@TIME.kernel(
+@TIME.infallible.kernel(
     "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
     "Count whole units, towards zero.",
     _units_between,
@@ -239,7 +227,6 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     lambda call, arguments: (
         f"timestampdiff({arguments[0].strip(chr(39)).upper()}, {arguments[1]}, {arguments[2]})"
     ),
-    fallible=False,
 )
 def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
     unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()

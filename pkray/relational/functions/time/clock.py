@@ -54,14 +54,6 @@ def _clock(micros: np.ndarray, call: Call, values: Sequence[Value], rows: int) -
     return built(np.where(wrong, 0, micros // 1000), call.type, values, rows)
 
 
-def _make_time(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("make_time", arguments, 3, 3)
-    hour, minute = (
-        signatures.integer.taken("make_time", arguments, place, dialect) for place in range(2)
-    )
-    return typed_call("make_time", hour, minute, seconds.taken("make_time", arguments, 2, dialect))
-
-
 def _read(name: str) -> Resolver:
     """Resolve to_time(text [, pattern]) and try_to_time."""
     trying = name.startswith("try_")
@@ -146,7 +138,7 @@ def _date_and_time(call: Call, values: Sequence[Value], rows: int) -> Value:
 @TIME.kernel(
     "make_time(hour, minute, second) -> TIME(3)",
     "Make a time of day; what is none fails.",
-    _make_time,
+    signatures.takes("make_time", signatures.integer, signatures.integer, seconds),
     signatures.result(CLOCK),
 )
 def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -160,13 +152,12 @@ def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
     )
 
 
-TIME.add_inner(
+TIME.infallible.add_inner(
     "date_and_time",
     "Put a date, as its midnight, and a time of day together.",
     _date_and_time,
     lambda arguments: NTZ.with_nullable(coercion.any_nullable(arguments)),
     lambda call, arguments: f"make_timestamp_ntz(CAST({arguments[0]} AS DATE), {arguments[1]})",
-    fallible=False,
 )
 for _name, _about in (
     ("to_time", "Read a time of day, by a pattern if there is one; what is none fails."),
@@ -191,37 +182,34 @@ for _name, _what, _kind in (
     ("time_to_millis", "milliseconds", coercion.BIGINT),
     ("time_to_micros", "microseconds", coercion.BIGINT),
 ):
-    TIME.add(
+    TIME.infallible.add(
         f"{_name}(TIME) -> {_kind}",
         f"Count the {_what} since midnight.",
         signatures.takes(_name, time_of_day),
         _to_number,
         signatures.result(_kind),
         dialects=_SPARK,
-        fallible=False,
     )
 
 
-@TIME.kernel(
+@TIME.infallible.kernel(
     "time_trunc(unit, TIME) -> TIME(3)",
     "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
     _with_unit("time_trunc", 1),
     signatures.result(CLOCK),
     dialects=_SPARK,
-    fallible=False,
 )
 def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
     millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
     return built(millis // size * size, call.type, values, rows)
 
 
-@TIME.kernel(
+@TIME.infallible.kernel(
     "time_diff(unit, start TIME, end TIME) -> BIGINT",
     "Count whole units between times of day, towards zero.",
     _with_unit("time_diff", 2),
     signatures.result(coercion.BIGINT),
     dialects=_SPARK,
-    fallible=False,
 )
 def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
     start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])

@@ -56,30 +56,27 @@ for _name, _per_second in (
         result(LTZ),
     )
 for _name, _size in (("unix_seconds", 10**6), ("unix_millis", 1000), ("unix_micros", 1)):
-    TIME.add(
+    TIME.infallible.add(
         f"{_name}(time) -> BIGINT",
         "Count since 1970-01-01 00:00:00 UTC, finer parts left out.",
         takes(_name, timestamp),
         computed(lambda times, size=_size: times.micros() // size),
         result(BIGINT),
         lambda call, arguments: f"{call.function}(CAST({arguments[0]} AS TIMESTAMP))",
-        fallible=False,
     )
-TIME.add(
+TIME.infallible.add(
     "unix_date(DATE) -> INT",
     "Count days since 1970-01-01.",
     takes("unix_date", date),
     computed(lambda times: times.days),
     result(INT),
-    fallible=False,
 )
-TIME.add(
+TIME.infallible.add(
     "date_from_unix_date(INT) -> DATE",
     "Give the date so many days after 1970-01-01.",
     takes("date_from_unix_date", integer),
     computed(lambda days: days),
     result(DATE),
-    fallible=False,
 )
 
 

@@ -131,12 +131,11 @@ def _parse_spark(name: str) -> SparkText:
     return lambda call, arguments: f"{name}({arguments[0]}, {arguments[1]})"
 
 
-@TIME.kernel(
+@TIME.infallible.kernel(
     "date_format(time, pattern) -> STRING",
     "Write a time by a pattern such as 'yyyy-MM-dd HH:mm:ss'.",
     _format,
     result(STRING),
-    fallible=False,
 )
 def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
     written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
@@ -151,13 +150,12 @@ TIME.add_inner(
     result(LTZ),
     _parse_spark("to_timestamp"),
 )
-TIME.add_inner(
+TIME.infallible.add_inner(
     "try_parse_timestamp",
     "Read a timestamp by a pattern; what is none becomes NULL.",
     _parse,
     result(LTZ, nullable=True),
     _parse_spark("try_to_timestamp"),
-    fallible=False,
 )
 _MILLIS = DataType("TIMESTAMP", precision=3)
 TIME.alias(

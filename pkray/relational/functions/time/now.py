@@ -66,7 +66,7 @@ def _now(name: str) -> Resolver:
 
 
 for _name, _kind in _NOW.items():
-    TIME.add(
+    TIME.infallible.add(
         f"{_name}() -> {_kind}",
         "Give the time at which the query runs, one for all rows.",
         _now(_name),
@@ -78,7 +78,6 @@ for _name, _kind in _NOW.items():
             "current_time": ("localtime",),
         }.get(_name, ()),
         deterministic=False,
-        fallible=False,
     )
 
 

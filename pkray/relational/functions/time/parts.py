@@ -97,31 +97,28 @@ def _formed(form: str) -> SparkText:
 
 
 for _name, (_about, _compute, _synonym) in FIELDS.items():
-    TIME.add(
+    TIME.infallible.add(
         f"{_name}(time) -> INT (spark), BIGINT (flink)",
         f"Give {_about}.",
         _field(_name),
         computed(_compute),
         signatures.result(INT),
         synonyms=(_synonym,) if _synonym in ("dayofmonth", "week") else (),
-        fallible=False,
     )
 for _name, (_compute, _kind, _form) in _MORE_FIELDS.items():
-    TIME.add_inner(
+    TIME.infallible.add_inner(
         _name,
         f"Give the {_name}.",
         computed(_compute),
         signatures.result(_kind),
         _formed(_form) if _form else NO_SPARK,
-        fallible=False,
     )
-TIME.add_inner(
+TIME.infallible.add_inner(
     "second_fraction",
     "Give the second with its fraction.",
     _second_fraction,
     signatures.result(SECOND_FRACTION),
     lambda call, arguments: f"extract(SECOND FROM {arguments[0]})",
-    fallible=False,
 )
 TIME.alias(
     "extract(field FROM time) -> INT (spark), BIGINT (flink)",

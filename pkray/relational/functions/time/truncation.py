@@ -135,23 +135,21 @@ def spark_type(kind: DataType) -> str:
     return {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMP_LTZ": "TIMESTAMP"}[kind.root]
 
 
-TIME.add(
+TIME.infallible.add(
     "date_trunc(unit, time) -> TIMESTAMP_LTZ (spark), the time's type (flink)",
     "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
     _cut("date_trunc"),
     _cut_kernel,
     _cut_type,
     _cut_spark,
-    fallible=False,
 )
-TIME.add(
+TIME.infallible.add(
     "date_ceil(unit, time) -> TIMESTAMP",
     "Give the beginning of the first unit that does not begin before the time.",
     _cut("date_ceil"),
     _cut_kernel,
     type_of_argument(1),
     NO_SPARK,
-    fallible=False,
 )
 TIME.alias(
     "trunc(DATE, unit) -> DATE", "Give the first day of a year, quarter, month or week.", _trunc
