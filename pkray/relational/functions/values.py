@@ -65,6 +65,17 @@ def validity(values: Sequence[Value]) -> pa.Array | None:
     return found
 
 
+def null_rows(values: Sequence[Value], rows: int) -> np.ndarray:
+    """Say in which rows an argument is NULL."""
+    null = np.zeros(rows, bool)
+    for value in values:
+        if isinstance(value, pa.Scalar):
+            null |= not value.is_valid
+        elif value.null_count:
+            null |= np.asarray(value.is_null())
+    return null
+
+
 def from_numpy(result: Any, values: Sequence[Value], kind: pa.DataType, rows: int) -> pa.Array:
     """Make an array of numbers, with NULL where an argument is NULL."""
     if np.ndim(result) == 0:

@@ -16,7 +16,7 @@ from pkray.relational.cancellation import checkpoint
 from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Arrays
 from pkray.relational.functions.aggregates.arguments import number, whole_number
-from pkray.relational.functions.aggregates.rows import Chosen, nothing
+from pkray.relational.functions.aggregates.rows import Chosen
 from pkray.relational.functions.casts.numbers import decimal_to_float, float_to_decimal, saturated
 from pkray.relational.functions.coercion import BIGINT, DOUBLE
 from pkray.relational.functions.signatures import check_count
@@ -47,8 +47,6 @@ def _histogram(call: aggregate.Written) -> aggregate.Resolved:
 
 def _histograms(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
     """Give the bins of each group's values, which come in their order."""
-    if not columns:
-        return nothing(call, count)
     most = call.parameters[0].value
     values = _floats(columns[0])
     counts = np.bincount(groups, minlength=count)

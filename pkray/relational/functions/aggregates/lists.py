@@ -19,7 +19,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     compute,
     define_aggregate,
 )
-from pkray.relational.functions.aggregates.rows import Chosen, lists_of, nothing, without
+from pkray.relational.functions.aggregates.rows import Chosen, lists_of, without
 from pkray.relational.functions.coercion import BYTES, STRING, cast_to, with_one_zero
 from pkray.relational.functions.signatures import check_count, constant, text_literal
 from pkray.relational.plan.expressions import AggregateCall, Literal
@@ -73,8 +73,6 @@ def _multiset(call: Written) -> Resolved:
 
 def _as_lists(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
     """Give the values of each group as an array."""
-    if not columns:
-        return nothing(call, count)
     lists = lists_of(groups, count, columns[0], call.type.arrow)
     if call.function == "array_agg":
         return without(lists, np.bincount(groups, minlength=count) == 0)
@@ -83,8 +81,6 @@ def _as_lists(call: AggregateCall, groups: np.ndarray, count: int, columns: Arra
 
 def _as_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
     """Join the texts of each group."""
-    if not columns:
-        return nothing(call, count)
     lists = lists_of(groups, count, columns[0], pa.list_(call.type.arrow))
     joined = pc.binary_join(lists, pa.scalar(call.parameters[0].value, call.type.arrow))
     return without(joined, np.bincount(groups, minlength=count) == 0)

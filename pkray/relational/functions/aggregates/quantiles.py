@@ -99,7 +99,7 @@ def _mode(call: Written) -> Resolved:
 def _percentiles(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
     """Give a percentile of each group's numbers, or an array of some."""
     kind = call.type.arrow
-    if not columns or not call.parameters:
+    if not call.parameters:
         return nothing(call, count)
     descending = bool(call.order_by) and call.order_by[0].descending
     rank = ranks(columns[0], SortKey("", descending=descending))
@@ -145,8 +145,6 @@ def _most_frequent(
     call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays
 ) -> pa.Array:
     """Give the most frequent value of each group, the least of several."""
-    if not columns:
-        return nothing(call, count)
     values = codes([pa.array(groups), columns[0]], len(groups))
     often = np.bincount(values.of_row, minlength=values.count)
     first = values.first_rows()

@@ -85,7 +85,7 @@ class Chosen(Accumulator):
 
     def finish(self, count: int) -> pa.Array:
         if not self.groups:
-            return self.end(self.call, np.zeros(0, np.int64), count, ())
+            return nothing(self.call, count)
         groups, columns = self._gather(count)
         if self.call.order_by:
             groups, columns = _in_order(self.call.order_by, groups, columns)

@@ -18,7 +18,7 @@ from pkray.relational.functions.aggregates.aggregate import (
     define_aggregate,
 )
 from pkray.relational.functions.aggregates.arguments import number
-from pkray.relational.functions.aggregates.rows import Chosen, nothing
+from pkray.relational.functions.aggregates.rows import Chosen
 from pkray.relational.functions.coercion import DOUBLE, cast_to
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers
 from pkray.relational.functions.signatures import check_count
@@ -109,8 +109,6 @@ def _around_mean(
 
 def _shapes(call: AggregateCall, groups: np.ndarray, count: int, columns: Arrays) -> pa.Array:
     """Compute skewness and kurtosis; NULL where all values are equal."""
-    if not columns:
-        return nothing(call, count)
     values = np.asarray(columns[0])
     counts = np.bincount(groups, minlength=count)
     with np.errstate(all="ignore"):

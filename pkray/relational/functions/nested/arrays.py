@@ -28,7 +28,7 @@ from pkray.relational.functions.nested.arguments import (
 )
 from pkray.relational.functions.nested.comparators import sorted_by
 from pkray.relational.functions.nested.elements import equal
-from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
+from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.signatures import (
     check_count,
     integer,
@@ -37,7 +37,7 @@ from pkray.relational.functions.signatures import (
     text,
     wrong_argument,
 )
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call, Expression, Lambda, Literal, SortKey
 from pkray.schema.types import STRINGS, DataType
 
@@ -169,8 +169,8 @@ def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     null = null_rows(values, rows)
     start, length = (whole_numbers(each, rows, 1) for each in values[1:])
-    refuse(call, values, pa.array((start == 0) & ~null), "counts from 1, not from 0", rows)
-    refuse(call, values, pa.array((length < 0) & ~null), "has a negative length", rows)
+    refuse(call, values, pa.array(start == 0), "counts from 1, not from 0", rows)
+    refuse(call, values, pa.array(length < 0), "has a negative length", rows)
     begin = np.where(start < 0, lists.lengths + start, start - 1)
     end = np.where(begin < 0, 0, begin + length)
     kept = (lists.places >= begin[lists.parents]) & (lists.places < end[lists.parents])

@@ -27,9 +27,9 @@ from pkray.relational.functions.nested.arguments import (
     typed_as_element,
     value_of,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
+from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.nested.rows import field
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
 from pkray.schema.types import STRINGS, DataType
 
@@ -90,10 +90,10 @@ def _at(base: int, safe: bool, backwards: bool = True) -> Kernel:
         place = np.where((said < 0) & (base == 1) & backwards, lists.lengths + said, said - base)
         outside = (place < 0) | (place >= lists.lengths)
         if base == 1:
-            refuse(call, values, pa.array((said == 0) & ~null), "counts from 1, not from 0", rows)
+            refuse(call, values, pa.array(said == 0), "counts from 1, not from 0", rows)
         if not safe:
             problem = f"has no such element: places are {base} to {'n' if base else 'n - 1'}"
-            refuse(call, values, pa.array(outside & ~null), problem, rows)
+            refuse(call, values, pa.array(outside), problem, rows)
         index = np.where(outside, 0, lists.begins + place)
         return lists.values.take(pa.array(index, mask=outside | null))
 

@@ -21,10 +21,10 @@ from pkray.relational.functions.nested.arguments import (
     typed_as_first,
     with_element,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
+from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.numbers.chance import no_seed
 from pkray.relational.functions.signatures import check_count, integer, parameter, takes
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.values import as_array, null_rows
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 

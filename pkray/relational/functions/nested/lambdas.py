@@ -24,11 +24,11 @@ from pkray.relational.functions.nested.arguments import (
     map_type,
     value_of,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map
 from pkray.relational.functions.signatures import Parameter, check_count, result, wrong_argument
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.values import as_array, null_rows
 from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import DataType
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -86,17 +85,6 @@ class Lists:
 
 def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type.equals(kind) else array.cast(kind)
-
-
-def null_rows(values: Sequence[Value], rows: int) -> np.ndarray:
-    """Say in which rows an argument is NULL."""
-    null = np.zeros(rows, bool)
-    for value in values:
-        if isinstance(value, pa.Scalar):
-            null |= not value.is_valid
-        elif value.null_count:
-            null |= np.asarray(value.is_null())
-    return null
 
 
 def whole_numbers(value: Value, rows: int, of_null: int = 0) -> np.ndarray:

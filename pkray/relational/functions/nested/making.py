@@ -22,9 +22,9 @@ from pkray.relational.functions.nested.arguments import (
     element_of,
     element_place,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows, whole_numbers
+from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.time.calendar import Times, plus_months, times_of
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression
 from pkray.schema.types import TIMESTAMPS, DataField, DataType
 
@@ -150,7 +150,7 @@ def _times_kernel(call: Call, values: Values, rows: int) -> Value:
     wrong = ((size == 0) & (start.ticks != stop.ticks)) | (
         (stop.ticks - start.ticks) * np.sign(size) < 0
     )
-    refuse(call, values, pa.array(wrong & ~null), "never reaches its end", rows)
+    refuse(call, values, pa.array(wrong), "never reaches its end", rows)
     most = np.where(null, 0, (stop.ticks - start.ticks) // np.where(size == 0, 1, size) + 1)
     _check_elements(most)
     lists = Lists(most, pa.nulls(0))
@@ -191,7 +191,7 @@ def _sequence_kernel(call: Call, values: Values, rows: int) -> Value:
     start, stop, *said = (whole_numbers(each, rows) for each in values)
     step = said[0] if said else np.where(start <= stop, 1, -1)
     wrong = ((step == 0) & (start != stop)) | ((stop - start) * np.sign(step) < 0)
-    refuse(call, values, pa.array(wrong & ~null), "never reaches its end", rows)
+    refuse(call, values, pa.array(wrong), "never reaches its end", rows)
     counts = np.where(null, 0, (stop - start) // np.where(step == 0, 1, step) + 1)
     _check_elements(counts)
     lists = Lists(counts, pa.nulls(0))

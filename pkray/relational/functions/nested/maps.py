@@ -26,10 +26,10 @@ from pkray.relational.functions.nested.arguments import (
     map_type,
     value_of,
 )
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import interleaved
 from pkray.relational.functions.text.matches import pattern_of, refuse_pattern, split_at
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataField, DataType
 
@@ -127,7 +127,7 @@ def _map_kernel(call: Call, values: Values, rows: int) -> Value:
 def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
     keys, items = (Lists.of(value, rows) for value in values)
     null = null_rows(values, rows)
-    wrong = pa.array((keys.lengths != items.lengths) & ~null)
+    wrong = pa.array(keys.lengths != items.lengths)
     refuse(call, values, wrong, "has keys and values of different number", rows)
     kept = np.flatnonzero(~null[keys.parents])
     others = np.flatnonzero(~null[items.parents])

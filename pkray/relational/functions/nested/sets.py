@@ -12,8 +12,9 @@ from pkray.relational.functions.coercion import BOOLEAN, any_nullable
 from pkray.relational.functions.function import Kernel, Value
 from pkray.relational.functions.nested.arguments import ARRAY, NESTED, Values, element_of
 from pkray.relational.functions.nested.arrays import compact, typed_as_joined
-from pkray.relational.functions.nested.lists import Lists, null_rows
+from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.signatures import takes
+from pkray.relational.functions.values import null_rows
 from pkray.relational.plan.expressions import Call
 
 

@@ -24,8 +24,8 @@ from pkray.relational.functions.time.arguments import (
     timestamp,
 )
 from pkray.relational.functions.time.calendar import times_of
-from pkray.relational.functions.time.kernels import built, refuse_known, valid_rows
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.time.kernels import built, refuse_known
+from pkray.relational.functions.values import as_array, null_rows
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
@@ -139,8 +139,7 @@ def _parse_spark(name: str) -> SparkText:
 )
 def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
     written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
-    valid = valid_rows(values, rows)
-    return written if valid is None else pc.if_else(pa.array(valid), written, None)
+    return pc.if_else(pa.array(null_rows(values, rows)), None, written)
 
 
 TIME.add_inner(

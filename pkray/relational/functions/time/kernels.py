@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.relational.functions.function import Kernel, Value
 from pkray.relational.functions.time.calendar import Times, times_of
-from pkray.relational.functions.values import as_array, refuse
+from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call
 from pkray.schema.types import DataType
 
@@ -26,32 +26,17 @@ def numbers_of(value: Value, rows: int) -> Times | np.ndarray:
     return np.asarray(filled).astype(np.int64)
 
 
-def valid_rows(values: Sequence[Value], rows: int) -> np.ndarray | None:
-    """Say in which rows no argument is NULL; None: in all."""
-    valid = None
-    for value in values:
-        if isinstance(value, pa.Scalar):
-            if not value.is_valid:
-                return np.zeros(rows, bool)
-        elif value.null_count:
-            one = np.asarray(value.is_valid())
-            valid = one if valid is None else valid & one
-    return valid
-
-
 def built(
     numbers: np.ndarray, kind: DataType, values: Sequence[Value], rows: int, *, bad: object = None
 ) -> pa.Array:
     """Make an array of ticks or integers, NULL where an argument is, or where `bad` is true."""
-    valid = valid_rows(values, rows)
-    mask = None if valid is None else ~valid
+    mask = null_rows(values, rows)
     if isinstance(bad, np.ndarray):
-        mask = bad if mask is None else mask | bad
+        mask |= bad
     arrow = kind.arrow
     if pa.types.is_date(arrow) or pa.types.is_time(arrow):
         numbers = numbers.astype(np.int32)
-        return pa.array(numbers, mask=mask).view(arrow)
-    if pa.types.is_timestamp(arrow):
+    if pa.types.is_temporal(arrow):
         return pa.array(numbers, mask=mask).view(arrow)
     return pa.array(numbers, arrow, mask=mask)
 
@@ -70,9 +55,7 @@ def refuse_known(
     call: Call, values: Sequence[Value], wrong: np.ndarray, problem: str, rows: int
 ) -> None:
     """Refuse the first row without NULLs for which `wrong` is true."""
-    valid = valid_rows(values, rows)
-    wrong = np.broadcast_to(wrong, (rows,))
-    refuse(call, values, pa.array(wrong if valid is None else wrong & valid), problem, rows)
+    refuse(call, values, pa.array(np.broadcast_to(wrong, (rows,))), problem, rows)
 
 
 def to_days(compute: Compute) -> Kernel:
