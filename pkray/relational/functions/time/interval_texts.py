@@ -12,14 +12,12 @@ from pkray.relational.functions import spans
 from pkray.relational.functions.coercion import BIGINT
 from pkray.relational.functions.function import NO_SPARK, Value
 from pkray.relational.functions.time.arguments import TIME
+from pkray.relational.functions.time.calendar import MICROS, MONTHS
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
-_SIZES = {
-    "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
-    "YEAR": 12, "MONTH": 1,
-}  # fmt: skip
+_SIZES = {unit.upper(): size for unit, size in (*MONTHS.items(), *MICROS.items())}
 _MOST = {"HOUR": 23, "MINUTE": 59, "SECOND": 59, "MONTH": 11}
 """The most of a field that stands after another."""
 

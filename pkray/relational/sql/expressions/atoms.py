@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, SchemaError
 from pkray.relational.functions.coercion import untyped_null
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, access_field
 from pkray.relational.sql.expressions.intervals import fields_of, interval, read_interval
@@ -34,12 +35,8 @@ def _column(binder: BaseBinder, node: exp.Expr) -> Expression:
 
 def _number(binder: BaseBinder, node: exp.Expr) -> Expression:
     if node.args["is_string"]:
-        return Literal(DataType("STRING", nullable=False), node.this)
+        return text_literal(node.this)
     return number_literal(node.this)
-
-
-def _text(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return Literal(DataType("STRING", nullable=False), node.this)
 
 
 def _bytes(binder: BaseBinder, node: exp.Expr) -> Expression:
@@ -49,14 +46,6 @@ def _bytes(binder: BaseBinder, node: exp.Expr) -> Expression:
     except ValueError:
         raise QueryError(f"X'{node.this}' is not written in hexadecimal digits") from None
     return Literal(DataType("BYTES", nullable=False), value)
-
-
-def _boolean(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return Literal(DataType("BOOLEAN", nullable=False), bool(node.this))
-
-
-def _null(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return untyped_null()
 
 
 def _interval(binder: BaseBinder, node: exp.Expr) -> Expression:
@@ -70,10 +59,6 @@ def _interval(binder: BaseBinder, node: exp.Expr) -> Expression:
     unit = exp.Interval(this=exp.Literal.string("1"), unit=node.args.get("unit"))
     one = interval(*read_interval(unit), fields_of(unit))
     return replace(one.times(binder.bind(value), binder.dialect), fields=one.fields)
-
-
-def _identifier(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return binder.named((node.name,), node)
 
 
 def number_literal(text: str) -> Literal:
@@ -103,15 +88,16 @@ def _parts(node: exp.Expr) -> tuple[str, ...]:
     return tuple(part.name for part in node.parts)
 
 
+_TRUTH = DataType("BOOLEAN", nullable=False)
 ATOMS: dict[type[exp.Expr], Handler] = {
     exp.Column: _column,
     exp.Dot: _column,
-    exp.Identifier: _identifier,
+    exp.Identifier: lambda binder, node: binder.named((node.name,), node),
     exp.Literal: _number,
-    exp.RawString: _text,
-    exp.National: _text,
+    exp.RawString: lambda binder, node: text_literal(node.this),
+    exp.National: lambda binder, node: text_literal(node.this),
     exp.HexString: _bytes,
-    exp.Boolean: _boolean,
-    exp.Null: _null,
+    exp.Boolean: lambda binder, node: Literal(_TRUTH, bool(node.this)),
+    exp.Null: lambda binder, node: untyped_null(),
     exp.Interval: _interval,
 }

@@ -12,11 +12,12 @@ from pkray.errors import PkrayError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, cast_to, is_untyped_null
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.sql.dialects import PkraySpark
 from pkray.relational.sql.expressions.intervals import Interval, of_value
 from pkray.relational.sql.names import Names
-from pkray.schema.types import STRINGS, DataType
+from pkray.schema.types import STRINGS
 
 MAX_DEPTH = 120
 """Most expressions in each other: binding one takes a few of Python's 1,000 frames."""
@@ -150,11 +151,6 @@ def access_field(value: Expression, name: str, dialect: Dialect) -> Expression:
         QueryError: there is no such field (the fields are said), or it has none.
     """
     return function.resolve("element_of", (value, text_literal(name)), dialect)
-
-
-def text_literal(text: str) -> Literal:
-    """Make a constant of text."""
-    return Literal(DataType("STRING", nullable=False), text)
 
 
 def is_quoted(node: exp.Expr) -> bool:

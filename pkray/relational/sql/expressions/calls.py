@@ -12,15 +12,15 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import spans
 from pkray.relational.functions.aggregates.catalogue import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
-from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
+from pkray.relational.functions.signatures import text_literal
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda
 from pkray.relational.sql.dialects import JsonCall
 from pkray.relational.sql.expressions import interval_values
-from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt, text_literal
+from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
 from pkray.relational.sql.expressions.intervals import Interval
 from pkray.relational.sql.expressions.json_calls import json_call
 from pkray.relational.sql.expressions.lambdas import parameter_types
 from pkray.relational.sql.names import database_of, zone_of
-from pkray.schema.types import DataType
 
 _UNIT_FIRST = {"timestampadd", "timestampdiff", "dateadd", "datediff", "date_add", "date_diff"}
 _UNITS = re.compile(
@@ -31,7 +31,7 @@ _UNITS = re.compile(
 def _adjacent(binder: BaseBinder, node: exp.Expr) -> Expression:
     if all(isinstance(part, exp.Literal) for part in node.expressions):
         text = "".join(part.this for part in node.expressions)
-        return Literal(DataType("STRING", nullable=False), text)
+        return text_literal(text)
     return call(binder, "concat", node.expressions, node)
 
 
@@ -143,19 +143,14 @@ def _trim(binder: BaseBinder, node: exp.Expr) -> Expression:
     return binder.resolve(name, (binder.bind(node.this), *further))
 
 
-def _substring(binder: BaseBinder, node: exp.Expr) -> Expression:
-    parts = [node.this, node.args.get("start"), node.args.get("length")]
-    return binder.resolve("substring", tuple(binder.bind(p) for p in parts if p is not None))
+def _of_parts(name: str, *keys: str) -> Handler:
+    """Call a function with the parts of a node that are there."""
 
+    def bound(binder: BaseBinder, node: exp.Expr) -> Expression:
+        parts = [node.args.get(key) for key in keys]
+        return binder.resolve(name, tuple(binder.bind(p) for p in parts if p is not None))
 
-def _position(binder: BaseBinder, node: exp.Expr) -> Expression:
-    parts = [node.args["substr"], node.this, node.args.get("position")]
-    return binder.resolve("locate", tuple(binder.bind(p) for p in parts if p is not None))
-
-
-def _overlay(binder: BaseBinder, node: exp.Expr) -> Expression:
-    parts = [node.this, node.expression, node.args["from_"], node.args.get("for_")]
-    return binder.resolve("overlay", tuple(binder.bind(p) for p in parts if p is not None))
+    return bound
 
 
 def _round_to(binder: BaseBinder, node: exp.Expr) -> Expression:
@@ -167,24 +162,6 @@ def _round_to(binder: BaseBinder, node: exp.Expr) -> Expression:
     digits = node.args.get("decimals")
     parts = [node.this] if digits is None else [node.this, digits]
     return call(binder, name, parts, node)
-
-
-def _decode(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return call(binder, "decode", node.expressions, node)
-
-
-def _array(binder: BaseBinder, node: exp.Expr) -> Expression:
-    return call(binder, "array", node.expressions, node)
-
-
-def _tuple(binder: BaseBinder, node: exp.Expr) -> Expression:
-    name = "struct" if binder.dialect is Dialect.SPARK else "row"
-    return call(binder, name, node.expressions, node)
-
-
-def _anonymous(binder: BaseBinder, node: exp.Expr) -> Expression:
-    name = node.this if isinstance(node.this, str) else node.this.name
-    return call(binder, name, node.expressions, node)
 
 
 def _json_object(binder: BaseBinder, node: exp.Expr) -> Expression:
@@ -216,20 +193,25 @@ def operands_of(node: exp.Expr) -> list[exp.Expr]:
     return [part for each in values for part in each if isinstance(part, exp.Expr)]
 
 
+def _name(node: exp.Expr) -> str:
+    return node.this if isinstance(node.this, str) else str(node.this.name)
+
+
+_ROW = {Dialect.SPARK: "struct", Dialect.FLINK: "row"}
 CALLS: dict[type[exp.Expr], Handler] = {
     exp.Concat: _adjacent,
     exp.Bracket: _bracket,
     exp.Extract: _extract,
     exp.Trim: _trim,
-    exp.Substring: _substring,
-    exp.StrPosition: _position,
-    exp.Overlay: _overlay,
+    exp.Substring: _of_parts("substring", "this", "start", "length"),
+    exp.StrPosition: _of_parts("locate", "substr", "this", "position"),
+    exp.Overlay: _of_parts("overlay", "this", "expression", "from_", "for_"),
     exp.Ceil: _round_to,
     exp.Floor: _round_to,
-    exp.DecodeCase: _decode,
-    exp.Array: _array,
-    exp.Tuple: _tuple,
-    exp.Anonymous: _anonymous,
+    exp.DecodeCase: lambda binder, node: call(binder, "decode", node.expressions, node),
+    exp.Array: lambda binder, node: call(binder, "array", node.expressions, node),
+    exp.Tuple: lambda binder, node: call(binder, _ROW[binder.dialect], node.expressions, node),
+    exp.Anonymous: lambda binder, node: call(binder, _name(node), node.expressions, node),
     exp.JSONObject: _json_object,
     JsonCall: json_call,
 }

@@ -24,12 +24,13 @@ from pkray.relational.functions.signatures import (
     number,
     text_literal,
 )
+from pkray.relational.functions.spans import DAY_SECOND, YEAR_MONTH
 from pkray.relational.functions.time.arguments import timestamp
 from pkray.relational.plan.expressions import Cast, Expression, Literal
 from pkray.relational.sql.expressions.base import BaseBinder
 from pkray.relational.sql.expressions.intervals import (
-    DAY_SECOND,
-    YEAR_MONTH,
+    MICROS,
+    MONTHS,
     Interval,
     interval,
     of_length,
@@ -39,10 +40,7 @@ from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType
 
 _SPARK = Dialect.SPARK
 _TIMES = ("DATE", *TIMESTAMPS)
-_SIZES = {
-    "DAY": 86_400_000_000, "HOUR": 3_600_000_000, "MINUTE": 60_000_000, "SECOND": 1_000_000,
-    "YEAR": 12, "MONTH": 1,
-}  # fmt: skip
+_SIZES = {**MICROS, **MONTHS}
 _EXACT = DataType("DECIMAL", precision=18, scale=6)
 _COMPARISONS = (
     *("equal", "not_equal", "not_distinct", "less", "less_equal", "greater", "greater_equal"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -11,25 +11,15 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function, spans
+from pkray.relational.functions.spans import DAY_SECOND, YEAR_MONTH
+from pkray.relational.functions.time import calendar
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, TIMESTAMPS, DataType, interval_type
 
-DAY = 86_400_000_000
-_MONTHS = {"YEAR": 12, "QUARTER": 3, "MONTH": 1}
-_MICROS = {
-    "WEEK": 7 * DAY,
-    "DAY": DAY,
-    "HOUR": 3_600_000_000,
-    "MINUTE": 60_000_000,
-    "SECOND": 1_000_000,
-    "MILLISECOND": 1000,
-    "MICROSECOND": 1,
-}
+MONTHS = {unit.upper(): months for unit, months in calendar.MONTHS.items()}
+MICROS = {unit.upper(): micros for unit, micros in calendar.MICROS.items()}
 _MOST_MONTHS, _MOST_MICROS = 2**31 - 1, 2**63 - 1
-YEAR_MONTH = ("YEAR", "MONTH")
-DAY_SECOND = ("DAY", "HOUR", "MINUTE", "SECOND")
 _FIELDS = {"QUARTER": "MONTH", "WEEK": "DAY", "MILLISECOND": "SECOND", "MICROSECOND": "SECOND"}
-_PARTS = ("DAY", "HOUR", "MINUTE", "SECOND")
 
 
 @dataclass(frozen=True)
@@ -69,8 +59,7 @@ class Interval(Expression):
                 "and months and one of days and hours, or add it to a time"
             )
         length, ends = self.length, YEAR_MONTH if self.is_months else DAY_SECOND
-        places = [ends.index(each) for each in self.fields]
-        kind = interval_type((ends[min(places)], ends[max(places)]), nullable=True)
+        kind = interval_type(_from_to(ends, self.fields), nullable=True)
         while isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
             return length.operand
         return coercion.cast_to(coercion.cast_to(length, coercion.BIGINT), kind)
@@ -164,7 +153,7 @@ class Interval(Expression):
             return self.is_months or self.fields[-1] == "DAY"
         if not isinstance(self.micros, Literal):
             return True  # of months and days: hours are refused when they are added
-        return bool((self.micros.value or 0) % DAY == 0)
+        return bool((self.micros.value or 0) % MICROS["DAY"] == 0)
 
 
 def spanned(one: Interval, other: Interval) -> tuple[str, ...]:
@@ -172,7 +161,11 @@ def spanned(one: Interval, other: Interval) -> tuple[str, ...]:
     if not one.fields or not other.fields or one.is_months is not other.is_months:
         return ()
     order = YEAR_MONTH if one.is_months else DAY_SECOND
-    places = [order.index(field) for field in (*one.fields, *other.fields)]
+    return _from_to(order, (*one.fields, *other.fields))
+
+
+def _from_to(order: tuple[str, ...], fields: Iterable[str]) -> tuple[str, str]:
+    places = [order.index(field) for field in fields]
     return order[min(places)], order[max(places)]
 
 
@@ -237,8 +230,7 @@ def fields_of(node: exp.Interval) -> tuple[str, ...]:
     fields = [_FIELDS.get(each, each) for each in units]
     for order in (YEAR_MONTH, DAY_SECOND):
         if fields and all(each in order for each in fields):
-            places = [order.index(each) for each in fields]
-            return order[min(places)], order[max(places)]
+            return _from_to(order, fields)
     return ()
 
 
@@ -281,18 +273,18 @@ def _unit(node: exp.Expr) -> str:
     unit = node.name.upper()
     if not unit and isinstance(node, exp.Expr):
         unit = str(node.this).upper()
-    return unit if unit in _MONTHS or unit in _MICROS else unit.removesuffix("S")
+    return unit if unit in MONTHS or unit in MICROS else unit.removesuffix("S")
 
 
 def _amount(text: str, unit: str) -> tuple[int, int]:
-    if unit in _MONTHS and re.fullmatch(r"-?\d+", text):
-        return int(text) * _MONTHS[unit], 0
-    if unit in _MICROS and re.fullmatch(r"-?\d+(\.\d{1,9})?", text):
+    if unit in MONTHS and re.fullmatch(r"-?\d+", text):
+        return int(text) * MONTHS[unit], 0
+    if unit in MICROS and re.fullmatch(r"-?\d+(\.\d{1,9})?", text):
         whole, _, fraction = text.lstrip("-").partition(".")
-        size = _MICROS[unit]
+        size = MICROS[unit]
         micros = int(whole) * size + int(fraction.ljust(9, "0")) * size // 10**9
         return 0, -micros if text.startswith("-") else micros
-    if unit not in _MONTHS and unit not in _MICROS:
+    if unit not in MONTHS and unit not in MICROS:
         raise QueryError(f"{unit or text!r} is no unit of an INTERVAL: write DAY, HOUR, MONTH …")
     raise QueryError(f"{text!r} is no length of an INTERVAL {unit}")
 
@@ -302,8 +294,8 @@ def _span(text: str, first: str, last: str) -> tuple[int, int]:
         found = re.fullmatch(r"(\d+)-(\d+)", text)
         if found:
             return int(found[1]) * 12 + int(found[2]), 0
-    elif first in _PARTS and last in _PARTS:
-        units = _PARTS[_PARTS.index(first) : _PARTS.index(last) + 1]
+    elif first in DAY_SECOND and last in DAY_SECOND:
+        units = DAY_SECOND[DAY_SECOND.index(first) : DAY_SECOND.index(last) + 1]
         numbers = re.split(r"[ :]", text)
         if len(numbers) == len(units):
             parts = [_amount(number, unit) for number, unit in zip(numbers, units, strict=True)]

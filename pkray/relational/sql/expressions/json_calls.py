@@ -16,9 +16,10 @@ from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_nu
 from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import typed_call
 from pkray.relational.functions.json.values import EMPTY, ERROR
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.relational.sql.dialects import JsonCall
-from pkray.relational.sql.expressions.base import BaseBinder, text_literal
+from pkray.relational.sql.expressions.base import BaseBinder
 from pkray.relational.sql.expressions.types import type_of
 
 _ANSWERS = {

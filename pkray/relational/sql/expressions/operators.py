@@ -55,10 +55,6 @@ def _similar(binder: BaseBinder, node: exp.Expr, escape: exp.Expr | None = None)
     return binder.resolve("similar_to", parts)
 
 
-def _paren(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return binder.operand(node.this)
-
-
 def _negative(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     inner = node.this
     if isinstance(inner, exp.Literal) and not inner.args["is_string"]:
@@ -193,18 +189,6 @@ def _quantified(
     return _logical(word, tuple(compare(value) for value in each))
 
 
-def _and(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return _logical("and", tuple(binder.truth(part) for part in _flattened(node)))
-
-
-def _or(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return _logical("or", tuple(binder.truth(part) for part in _flattened(node)))
-
-
-def _not(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return negation(binder.truth(node.this))
-
-
 def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     value, wanted = node.this, node.expression
     if isinstance(wanted, exp.Null):
@@ -218,10 +202,6 @@ def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if isinstance(wanted, exp.JSON) and not any(wanted.args.values()):
         return binder.resolve("is_json", (binder.bind(value),))
     raise UnsupportedError(f"{excerpt(node)} is not supported")
-
-
-def _distinct(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return negation(binary(binder, "not_distinct", node.this, node.expression))
 
 
 def _between(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
@@ -271,15 +251,6 @@ def _escape(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     return _like(binder, node.this, node.expression)
 
 
-def _concat(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    parts = tuple(binder.bind(part) for part in _flattened(node))
-    return binder.resolve("concat", parts)
-
-
-def _bitwise_not(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
-    return binder.resolve("bitwise_not", (binder.bind(node.this),))
-
-
 def negation(condition: ir.Expression) -> ir.Expression:
     """Negate a condition; NOT (x IS NULL) is IS NOT NULL."""
     if isinstance(condition, ir.Call) and condition.function == "is_null":
@@ -314,15 +285,21 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
     return found
 
 
+def _each(bind: Callable[[exp.Expr], ir.Expression], node: exp.Expr) -> tuple[ir.Expression, ...]:
+    return tuple(map(bind, _flattened(node)))
+
+
 OPERATORS: dict[type[exp.Expr], Handler] = {
     OperatorChain: _chain,
-    exp.Paren: _paren,
+    exp.Paren: lambda binder, node: binder.operand(node.this),
     exp.Neg: _negative,
-    exp.And: _and,
-    exp.Or: _or,
-    exp.Not: _not,
+    exp.And: lambda binder, node: _logical("and", _each(binder.truth, node)),
+    exp.Or: lambda binder, node: _logical("or", _each(binder.truth, node)),
+    exp.Not: lambda binder, node: negation(binder.truth(node.this)),
     exp.Is: _is,
-    exp.NullSafeNEQ: _distinct,
+    exp.NullSafeNEQ: lambda binder, node: negation(
+        binary(binder, "not_distinct", node.this, node.expression)
+    ),
     exp.Between: _between,
     exp.In: _in,
     exp.Like: _like,
@@ -330,6 +307,6 @@ OPERATORS: dict[type[exp.Expr], Handler] = {
     exp.Escape: _escape,
     exp.SimilarTo: _similar,
     exp.BitwiseRightShift: _shift_right,
-    exp.DPipe: _concat,
-    exp.BitwiseNot: _bitwise_not,
+    exp.DPipe: lambda binder, node: binder.resolve("concat", _each(binder.bind, node)),
+    exp.BitwiseNot: lambda binder, node: binder.resolve("bitwise_not", (binder.bind(node.this),)),
 }

@@ -8,29 +8,17 @@ from pkray.errors import QueryError, SchemaError
 from pkray.relational.dialect import Dialect
 from pkray.schema.types import DataField, DataType
 
+_SAME = (
+    *("BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL", "CHAR"),
+    *("VARCHAR", "STRING", "VARBINARY", "BINARY", "DATE", "TIME", "ARRAY", "MAP"),
+)
 _ROOTS = {
-    "BOOLEAN": "BOOLEAN",
-    "TINYINT": "TINYINT",
-    "SMALLINT": "SMALLINT",
-    "INT": "INT",
-    "BIGINT": "BIGINT",
-    "FLOAT": "FLOAT",
-    "DOUBLE": "DOUBLE",
-    "DECIMAL": "DECIMAL",
-    "CHAR": "CHAR",
-    "VARCHAR": "VARCHAR",
+    **{name: name for name in _SAME},
     "TEXT": "STRING",
-    "STRING": "STRING",
-    "VARBINARY": "VARBINARY",
-    "BINARY": "BINARY",
     "LONGBLOB": "BYTES",
-    "DATE": "DATE",
-    "TIME": "TIME",
     "TIMESTAMPNTZ": "TIMESTAMP",
     "DATETIME": "TIMESTAMP",
     "TIMESTAMPLTZ": "TIMESTAMP_LTZ",
-    "ARRAY": "ARRAY",
-    "MAP": "MAP",
     "STRUCT": "ROW",
 }
 _BY_DIALECT = {"TIMESTAMP", "TIMESTAMPTZ"}

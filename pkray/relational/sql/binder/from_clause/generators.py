@@ -10,6 +10,7 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import coerced, untyped_null
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.relational.plan.fields import Fields, distinct_names
 from pkray.relational.plan.nodes import Node, Unnest, Values
@@ -17,7 +18,7 @@ from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.from_clause.calls import BIGINT, INT, Bind, unwrapped
 from pkray.relational.sql.binder.scope import Rows, Visible
 from pkray.relational.sql.dialects import shown
-from pkray.relational.sql.expressions.base import access_field, text_literal
+from pkray.relational.sql.expressions.base import access_field
 from pkray.relational.sql.places import nearest, placed, position
 from pkray.schema.types import DataType
 

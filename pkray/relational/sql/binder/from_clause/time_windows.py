@@ -11,6 +11,7 @@ from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import TIMESTAMP_LTZ, cast_to
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Call, ColumnRef
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Node, Window, WindowKind
@@ -19,7 +20,6 @@ from pkray.relational.sql.binder.from_clause.calls import Bind, unwrapped
 from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, TableArgument
-from pkray.relational.sql.expressions.base import text_literal
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.expressions.intervals import read_interval
 from pkray.relational.sql.names import emission_of
