@@ -3,6 +3,9 @@
 Pages are copied to ``build/manual-pages`` first, where those that code writes join them: the
 reference, and what lies elsewhere in the repository. Sphinx reads them there. A link that leads
 nowhere, a page that no list has, and a docstring that cannot be read are errors.
+
+``python .docs/build.py --links`` asks each page elsewhere to which the manual links whether it is
+there, for which it needs the network, and writes ``build/manual-links/output.txt``.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ ELSEWHERE = {
 """Folders whose pages the manual has too, and where it has them."""
 
 
-def main(output: Path, pages: Path) -> int:
+def main(output: Path, pages: Path, builder: str = "html") -> int:
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(MANUAL, pages, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copytree(ROOT / "examples", pages / "examples")
@@ -42,7 +45,8 @@ def main(output: Path, pages: Path) -> int:
     (pages / "reference").mkdir(exist_ok=True)  # without pages of its own it is in no checkout
     for page in PAGES:
         (pages / "reference" / f"{page.__name__}.md").write_text(page())
-    return build_main(["-q", "-W", "--keep-going", "-j", "2", str(pages), str(output)])
+    words = ["-q", "-W", "--keep-going", "-j", "2", "-b", builder]
+    return build_main([*words, str(pages), str(output)])
 
 
 def inside(text: str) -> str:
@@ -54,5 +58,8 @@ def inside(text: str) -> str:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if sys.argv[1:] else ROOT / "build/manual"
-    sys.exit(main(target, target.with_name(f"{target.name}-pages")))
+    checks_links = sys.argv[1:] == ["--links"]
+    given = sys.argv[1:] and not checks_links
+    target = Path(sys.argv[1]) if given else ROOT / f"build/manual{'-links' * checks_links}"
+    builder = "linkcheck" if checks_links else "html"
+    sys.exit(main(target, target.with_name(f"{target.name}-pages"), builder))

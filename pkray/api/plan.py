@@ -18,6 +18,7 @@ from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.dialect import Dialect
+from pkray.relational.plan.drawn import drawn_document
 from pkray.relational.plan.json_writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.physical import to_logical
@@ -27,6 +28,7 @@ from pkray.relational.sql.statements import kinds as said
 from pkray.relational.statements.changing import BoundInsert, write_sink
 from pkray.relational.statements.compiling import compile_inserts
 from pkray.relational.statements.definitions import DONE
+from pkray.shown import html_table
 
 
 @checked_class
@@ -154,6 +156,11 @@ class Plan:
         nodes = self._document["nodes"]
         lines = "".join(f"\n    {node['id']:>4} {node['description']}" for node in nodes)
         return f"Plan: {len(nodes)} nodes{lines}"
+
+    def _repr_html_(self) -> str:
+        rows = [(node["id"], node["description"]) for node in self._document["nodes"]]
+        caption = f"Plan: {len(rows)} nodes"
+        return drawn_document(self._document, {}) + html_table(caption, rows, ("node", "does"))
 
 
 def _stateful(roots: Sequence[Node]) -> set[int]:

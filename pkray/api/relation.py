@@ -11,7 +11,7 @@ from sqlglot import exp
 from pkray import relational
 from pkray.arguments.facade import ColumnNames, Options, SnapshotId, checked_class
 from pkray.arguments.whole_number import whole_number
-from pkray.errors import ColumnNotFoundError, OptionError, QueryError, UnsupportedError
+from pkray.errors import ColumnNotFoundError, OptionError, PkrayError, QueryError, UnsupportedError
 from pkray.extras import require_extra
 from pkray.relational import outcome, running
 from pkray.relational.api import composing, joining, missing, printing, rewriting, sampling
@@ -116,7 +116,13 @@ class Relation(Queried):
 
     def _repr_html_(self) -> str:
         rows = [(field.name, field.type) for field in self.fields]
-        return html_table(self._shown(), rows, ("column", "type"))
+        return html_table(self._shown(), rows, ("column", "type")) + self._drawn()
+
+    def _drawn(self) -> str:
+        try:
+            return str(self.explain().drawn())
+        except (PkrayError, RecursionError):  # a chain of hundreds of methods
+            return ""
 
     def _shown(self) -> str:
         try:

@@ -245,6 +245,11 @@ class Service:
         options = self._catalog.storage_options
         return {name: redact(text, options) for name, text in texts.items()}
 
+    @property
+    def dashboard(self) -> str | None:
+        """The address of Ray's dashboard; None where nobody serves one."""
+        return self._runs.dashboard()
+
     def _collected(self) -> dict[str, Collected]:
         """Collect what the processes count, by process."""
         queries = relational.list_queries(self._catalog)

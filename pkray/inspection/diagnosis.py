@@ -108,7 +108,9 @@ class _Writing:
         self._put(_HOME, self._mask.within({"tables": [], "queries": [], "attention": []} | home))
         self._put(
             _CLUSTER,
-            self._mask.within({"placed": [], "memory": {}} | self._tried(overview.cluster)),
+            self._mask.within(
+                {"placed": [], "memory": {}} | self._tried(overview.cluster) | {"dashboard": None}
+            ),
         )
         self._file.writestr(_METRICS, self._mask.text(self._read(self._metrics, "")))
         about = _About(

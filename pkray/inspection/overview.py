@@ -38,8 +38,10 @@ def home(catalog: Catalog) -> dict[str, Any]:
 def cluster(catalog: Catalog) -> dict[str, Any]:
     """List the processes, what they have and what memory they take."""
     placed: list[dict[str, Any]] = []
+    dashboard = None
     try:
-        placed = records_of(catalog.service().status().to_arrow())
+        service = catalog.service()
+        placed, dashboard = records_of(service.status().to_arrow()), service.dashboard
         kind = "ray"
     except UnsupportedError:  # this process serves the tables itself
         kind = "embedded"
@@ -48,7 +50,7 @@ def cluster(catalog: Catalog) -> dict[str, Any]:
     for (use, worker), value in found.items():
         assert not isinstance(value, Distribution)
         memory.setdefault(worker, {})[use] = value
-    return {"kind": kind, "placed": placed, "memory": memory}
+    return {"kind": kind, "dashboard": dashboard, "placed": placed, "memory": memory}
 
 
 def logs(catalog: Catalog) -> dict[str, Any]:

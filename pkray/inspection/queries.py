@@ -43,6 +43,7 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
         "epoch": status["epoch"],
         "workers": status.get("workers", 1),
         "late": status.get("late", 0),
+        "delay": status.get("delay", {}),
         "sources": {
             source: {"position": at, **lag.get(source, {}), "watermark": _mark(status, source)}
             for source, at in status["sources"].items()
@@ -171,7 +172,8 @@ def _mark(status: dict[str, Any], source: str) -> int | None:
 def _graph(found: Any, status: dict[str, Any]) -> dict[str, Any]:
     """Name the operators, what each does and did, and what it reads of."""
     document = found._watched.current.definition.document
-    busy, done = status.get("busy", {}), {each["id"]: each for each in status["nodes"]}
+    busy, most = status.get("busy", {}), status.get("busiest", {})
+    done = {each["id"]: each for each in status["nodes"]}
     nodes = []
     for each in document["nodes"]:
         did = done.get(each["id"], {})
@@ -185,6 +187,7 @@ def _graph(found: Any, status: dict[str, Any]) -> dict[str, Any]:
                 "rows_out": did.get("rows_out"),
                 "seconds": did.get("seconds"),
                 "busy": busy.get(str(each["id"])),
+                "busiest": most.get(str(each["id"])),
                 "state_rows": sum(did.get("state_rows", {}).values()),
                 "state_bytes": sum(size for part in sizes for size in part.values()),
             }

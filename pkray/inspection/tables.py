@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from pkray.api.catalog import Catalog
+from pkray.clock import now_millis
 from pkray.errors import InputError, SnapshotNotFoundError
 from pkray.format.partition_text import value_text as value_text
 from pkray.inspection.cells import MOST_ROWS, columns_of, first_rows, records_of, rows_of
+from pkray.metrics.collection import Distribution, Value
+from pkray.metrics.metric import Metric
+from pkray.metrics.names import (
+    TABLE_COMMIT_SECONDS,
+    TABLE_WRITE_STALL_SECONDS_TOTAL,
+    TABLE_WRITERS_WAITING,
+)
 from pkray.schema.table_schema import TableSchema
+from pkray.table.levels import levels_of
 
 _SNAPSHOTS = 200
 """The newest, which a time line shows."""
@@ -58,6 +68,35 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
         "schemas": _schemas(found.system("schemas")),
         "partitions": records_of(found.system("partitions"))[:_BUCKETS],
     }
+
+
+def load(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Say what processes have counted of a table since they began: ``commits``, the seconds that
+    these took, the seconds that writers waited for compactions, and how many buckets are waited for
+    now.
+
+    Raises:
+        TableNotFoundError: there is none.
+    """
+    name, collected = catalog.load_table(name).name, catalog.metrics().collected
+
+    def of_table(metric: Metric) -> list[Value]:
+        found = collected.get(metric.name, {})
+        return [value for (table, *_), value in found.items() if table == name]
+
+    commits = [each for each in of_table(TABLE_COMMIT_SECONDS) if isinstance(each, Distribution)]
+    return {
+        "time": now_millis(),
+        "commits": sum(sum(each.counts) for each in commits),
+        "commit_seconds": sum(each.total for each in commits),
+        "stall_seconds": sum(map(_number, of_table(TABLE_WRITE_STALL_SECONDS_TOTAL))),
+        "writers_waiting": sum(map(_number, of_table(TABLE_WRITERS_WAITING))),
+    }
+
+
+def _number(value: Value) -> float:
+    assert not isinstance(value, Distribution)
+    return value
 
 
 def rows(catalog: Catalog, name: str, snapshot: int | None, count: int) -> dict[str, Any]:
@@ -177,25 +216,8 @@ def _columns(schema: TableSchema) -> list[dict[str, Any]]:
 
 
 def _buckets(files: pa.Table) -> list[dict[str, Any]]:
-    """Sum up the files of each bucket by level."""
-    if not files.num_rows:
-        return []
-    sums = files.group_by(["partition", "bucket", "level"], use_threads=False).aggregate(
-        [("file_size_in_bytes", "sum"), ("record_count", "sum"), ("file_path", "count")]
-    )
-    sums = sums.sort_by([(name, "ascending") for name in ("partition", "bucket", "level")])
-    found: dict[tuple[str, int], list[dict[str, Any]]] = {}
-    for each in sums.to_pylist():
-        levels = found.setdefault((each["partition"], each["bucket"]), [])
-        levels.append(
-            {
-                "level": each["level"],
-                "bytes": each["file_size_in_bytes_sum"],
-                "rows": each["record_count_sum"],
-                "files": each["file_path_count"],
-            }
-        )
+    """Give the levels of each bucket."""
     return [
-        {"partition": partition, "bucket": bucket, "levels": levels}
-        for (partition, bucket), levels in list(found.items())[:_BUCKETS]
+        {"partition": partition, "bucket": bucket, "levels": [asdict(each) for each in levels]}
+        for (partition, bucket), levels in list(levels_of(files).items())[:_BUCKETS]
     ]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pkray.drawings import Box, svg_graph
 from pkray.relational.lints import lints
 from pkray.relational.optimizer import prune
 from pkray.relational.plan.changelog_modes import changelog_modes
@@ -96,7 +97,35 @@ class Explanation:
         return str(self)
 
     def _repr_html_(self) -> str:
-        return f"<div>{_html(self.root)}</div>"
+        return f"{self.drawn()}<div>{_html(self.root)}</div>"
+
+    def graph(self) -> tuple[list[ExplainedNode], list[tuple[int, int]]]:
+        """List the nodes from the leaves on, and which gives rows to which, by their places."""
+        nodes: list[ExplainedNode] = []
+        edges: list[tuple[int, int]] = []
+
+        def add(node: ExplainedNode) -> int:
+            below = [add(each) for each in node.inputs]
+            nodes.append(node)
+            edges.extend((each, len(nodes) - 1) for each in below)
+            return len(nodes) - 1
+
+        add(self.root)
+        return nodes, edges
+
+    def drawn(self) -> str:
+        """Draw it as a graph: SVG."""
+        nodes, edges = self.graph()
+        boxes = [
+            Box(number, _lines_in_box(each), each.description) for number, each in enumerate(nodes)
+        ]
+        return svg_graph(boxes, edges)
+
+
+def _lines_in_box(node: ExplainedNode) -> list[str]:
+    kind, _, does = node.description.partition("(")
+    states = ", ".join(each.name for each in node.states)
+    return [kind, *filter(None, (does.removesuffix(")"), states))]
 
 
 def _is_stateless(node: Node) -> bool:

@@ -62,6 +62,10 @@ class Administration(Protocol):
         """
         ...
 
+    def dashboard(self) -> str | None:
+        """Say where the cluster's own pages are; None: nobody serves any."""
+        ...
+
     def metrics(
         self, tables: Collection[str], queries: Collection[str], hosts: Sequence[str]
     ) -> dict[str, Collected]:

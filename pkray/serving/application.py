@@ -79,6 +79,10 @@ class Answers:
         """Describe a table."""
         return await self._json(tables.table, request.path_params["name"])
 
+    async def load(self, request: Request) -> Response:
+        """Say what a table's processes have counted."""
+        return await self._json(tables.load, request.path_params["name"])
+
     async def rows(self, request: Request) -> Response:
         """Read rows of a table."""
         asked = _numbers(request)
@@ -233,6 +237,7 @@ def application(
             Route("/api/cluster", answers.cluster),
             Route("/api/logs", answers.logs),
             Route("/api/tables/{name}", answers.table),
+            Route("/api/tables/{name}/load", answers.load),
             Route("/api/tables/{name}/rows", answers.rows),
             Route("/api/tables/{name}/changes", answers.changes),
             Route("/api/tables/{name}/compactions", answers.compactions),

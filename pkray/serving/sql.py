@@ -14,7 +14,7 @@ from pkray.errors import QueryCancelledError, UnsupportedError
 from pkray.inspection.cells import columns_of, rows_of
 from pkray.relational.api.composing import in_dialect
 from pkray.relational.cancellation import Cancellation
-from pkray.relational.explanation import ExplainedNode
+from pkray.relational.explanation import Explanation
 from pkray.relational.sql.statements.kinds import Describe, Explain, Query, Show
 from pkray.relational.sql.statements.reading import parse_statement
 
@@ -88,7 +88,7 @@ class ReadingSql:
             QueryError: it is not understood.
         """
         check_selects(text, dialect)
-        return _graph(self._catalog.sql(text, dialect).explain().root)
+        return _graph(self._catalog.sql(text, dialect).explain())
 
     def _found(self, text: str, dialect: str, token: Cancellation) -> tuple[pa.Table, bool]:
         made = self._catalog.sql(text, dialect)
@@ -104,30 +104,22 @@ class ReadingSql:
         return pa.Table.from_batches(kept, made.schema), False
 
 
-def _graph(root: ExplainedNode) -> dict[str, Any]:
-    """Number the nodes of a tree from its leaves on, each once, and name its edges."""
-    nodes: list[dict[str, Any]] = []
-    edges: list[list[int]] = []
-
-    def add(node: ExplainedNode) -> int:
-        below = [add(each) for each in node.inputs]
-        number = len(nodes) + 1
-        kind = node.description.partition("(")[0]
-        states = ", ".join(each.name for each in node.states)
-        nodes.append(
+def _graph(plan: Explanation) -> dict[str, Any]:
+    """Number the nodes of a plan from its leaves on, each once, and name its edges."""
+    nodes, edges = plan.graph()
+    return {
+        "nodes": [
             {
                 "id": number,
-                "type": kind,
-                "description": node.description,
-                "states": states,
-                "lints": [each.text for each in node.lints],
+                "type": each.description.partition("(")[0],
+                "description": each.description,
+                "states": ", ".join(state.name for state in each.states),
+                "lints": [lint.text for lint in each.lints],
             }
-        )
-        edges.extend([each, number] for each in below)
-        return number
-
-    add(root)
-    return {"nodes": nodes, "edges": edges}
+            for number, each in enumerate(nodes, 1)
+        ],
+        "edges": [[source + 1, target + 1] for source, target in edges],
+    }
 
 
 def check_selects(text: str, dialect: str) -> None:

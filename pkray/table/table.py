@@ -25,7 +25,8 @@ from pkray.changelog.changes import StreamArguments
 from pkray.changelog.start import StartMode
 from pkray.changelog.stream import ChangeStream
 from pkray.clock import now_millis
-from pkray.errors import OptionError
+from pkray.drawings import svg_levels
+from pkray.errors import OptionError, PkrayError
 from pkray.expiration.expiry import SnapshotExpirer
 from pkray.expiration.expiry_report import ExpiryReport
 from pkray.expiration.retention import asked_retention
@@ -49,6 +50,7 @@ from pkray.service.runtime import Runtime
 from pkray.shown import html_table, html_values
 from pkray.storage.location import TableLocation
 from pkray.storage.secrets import shown_url
+from pkray.table.levels import levels_of
 from pkray.table.lookups import Lookups
 from pkray.table.maintenance.alter import Alter
 from pkray.table.maintenance.branches import Branches
@@ -83,7 +85,18 @@ class Table:
         said = [html_table(repr(self), rows, ("column", "type", "part of", "comment"))]
         if self.comment:
             said.append(html_values("comment", {"": self.comment}))
-        return "".join([*said, html_values("options", self.options)])
+        return "".join([*said, html_values("options", self.options), self._drawn_levels()])
+
+    def _drawn_levels(self) -> str:
+        try:
+            levels = levels_of(self.files())
+        except PkrayError:  # what cannot be read is drawn as nothing
+            return ""
+        names = {
+            f"bucket {bucket}{f' of {partition}' * (partition != '{}')}": each
+            for (partition, bucket), each in levels.items()
+        }
+        return svg_levels(names) if names else ""
 
     @property
     def name(self) -> str:

@@ -53,6 +53,7 @@ def warehouse(catalog: pkray.Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(pkray.Catalog, "storage_options", options)
     service = SimpleNamespace(
         logs=lambda lines: {"worker-0": LOG},
+        dashboard="http://127.0.0.1:8265",
         status=lambda: SimpleNamespace(to_arrow=lambda: _no_places()),
     )
     monkeypatch.setattr(pkray.Catalog, "service", lambda _: service)

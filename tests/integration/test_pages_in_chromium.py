@@ -234,6 +234,20 @@ def test_names_and_values_that_try_to_be_markup_stay_text(page, name):
     assert page.title() != "taken"
 
 
+def test_rates_of_a_table_become_charts(page, catalog):
+    show(page, "odd table")
+    expect(page.get_by_text("Charts begin with the second look")).to_be_visible()
+    catalog.load_table(ODD).upsert([{"id": 2, MARKUP: "x"}])
+    page.get_by_text("Rows a second that were committed").wait_for()
+    page.get_by_text("Share of the time that writers waited").wait_for()
+    assert grave(page) == []
+
+
+def test_time_from_a_change_to_its_result_is_drawn(page):
+    show(page, "query")
+    expect(page.get_by_role("img", name="computing:")).to_be_visible()
+
+
 def test_a_key_is_looked_up(page):
     show(page, "table")
     page.get_by_label("id", exact=True).fill("7")

@@ -175,6 +175,15 @@ def test_a_table_without_snapshots_has_no_changes(catalog):
     assert answer(client(catalog), "/api/tables/shop.empty/changes")["rows"] == []
 
 
+def test_what_was_counted_of_a_table_grows_with_its_commits(web, table):
+    before = answer(web, "/api/tables/shop.orders/load")
+    table.upsert([{"id": 1, "name": "again"}])
+    after = answer(web, "/api/tables/shop.orders/load")
+    assert after["commits"] == before["commits"] + 1
+    assert after["commit_seconds"] > before["commit_seconds"]
+    assert (after["stall_seconds"], after["writers_waiting"]) == (0, 0)
+
+
 def test_two_snapshots_are_told_apart(web, table):
     table.upsert([{"id": 1, "name": "again"}, {"id": 99, "name": "new"}])
     table.delete([{"id": 2}])
@@ -260,6 +269,7 @@ def test_a_query_says_how_far_it_is(catalog, query):
     found = answer(client(catalog), f"/api/queries/{query.name}")
     assert (found["state"], found["tables"]) == ("running", ["q.r"])
     assert set(found["sources"]) == {"q.s"}
+    assert set(found["delay"]) == {"waiting", "computing", "committing"}
 
 
 def test_a_query_tells_of_its_epochs_after_it_was_stopped(catalog, query):
@@ -389,7 +399,7 @@ def test_a_body_that_is_no_statement_is_refused(web, body):
 
 def test_the_cluster_says_what_memory_the_process_takes(web):
     found = answer(web, "/api/cluster")
-    assert found["kind"] == "embedded"
+    assert (found["kind"], found["dashboard"]) == ("embedded", None)
     assert found["memory"]["embedded"]["process"] > 1 << 20
 
 

@@ -53,6 +53,27 @@ def test_what_is_printed_says_what_it_is(catalog, table):
     assert repr(table.splits()[0]) == "Split('db.<i>t', bucket=0, files=1, rows=1)"
 
 
+DRAWN = {"svg", "g", "path", "rect", "text", "title"}
+LOOKS = {
+    *(
+        "xmlns",
+        "width",
+        "height",
+        "viewbox",
+        "role",
+        "aria-label",
+        "transform",
+        "d",
+        "x",
+        "y",
+        "rx",
+    ),
+    *("font-family", "font-size", "font-weight", "fill", "fill-opacity"),
+    *("stroke", "stroke-opacity"),
+}
+"""Attributes of drawings: none of them loads, links or runs anything."""
+
+
 class Tags(HTMLParser):
     """The names of a page's tags, and its text."""
 
@@ -63,7 +84,8 @@ class Tags(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.add(tag)
-        assert not attrs
+        assert tag in DRAWN or not attrs
+        assert {name for name, _ in attrs} <= LOOKS
 
     def handle_data(self, data: str) -> None:
         self.text += data
@@ -75,7 +97,7 @@ def test_html_holds_what_there_is_and_no_markup_of_names_and_values(catalog, tab
     for page in pages:
         parser = Tags()
         parser.feed(page)
-        assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "td", "th"}
+        assert parser.tags <= {"table", "caption", "thead", "tbody", "tr", "td", "th"} | DRAWN
     parser = Tags()
     parser.feed(table.at()._repr_html_())
     assert "SnapshotView(snapshot 1, 2 columns)" in parser.text
@@ -90,3 +112,51 @@ def test_a_warehouse_prints_without_its_secrets():
     options = {"access_key_id": "hush-id", "secret_access_key": "hush-key", "region": "x"}
     with pkray.connect("s3://bucket/warehouse", **options) as catalog:
         assert repr(catalog) == "Catalog('s3://bucket/warehouse', LocalRuntime)"
+
+
+def drawn(page: str) -> str:
+    """The text of a page's drawing."""
+    parser = Tags()
+    parser.feed(page[page.index("<svg") : page.index("</svg>") + len("</svg>")])
+    return parser.text
+
+
+def test_a_table_is_shown_with_the_levels_of_its_buckets(table):
+    assert "bucket 0" in drawn(table._repr_html_())
+    assert "1 rows, 1 files" in drawn(table._repr_html_())
+
+
+def test_a_table_without_files_has_no_drawing(catalog):
+    made = catalog.create_table("db.empty", [("id", "INT")], ["id"])
+    assert "<svg" not in made._repr_html_()
+
+
+def test_a_table_whose_files_cannot_be_read_is_shown_without_them(table, monkeypatch):
+    def damaged(self, *_):
+        raise pkray.CorruptFileError("a manifest is damaged")
+
+    monkeypatch.setattr(pkray.Table, "files", damaged)
+    page = table._repr_html_()
+    assert "primary key" in page
+    assert "<svg" not in page
+
+
+def test_relations_and_plans_are_shown_as_graphs_of_all_their_operators(catalog, table):
+    relation = catalog.sql("SELECT COUNT(*) AS n FROM db.`<i>t` WHERE id > 1")
+    plan = relation.compile_plan()
+    kinds = ("Scan", "Exchange", "Aggregate")
+    for each in (relation, relation.explain()):
+        assert all(kind in drawn(each._repr_html_()) for kind in kinds)
+    for each in plan.to_dict()["nodes"]:
+        assert f"{each['id']} {each['type'].rpartition('_')[0]}" in drawn(plan._repr_html_())
+
+
+def test_a_query_is_shown_as_a_graph_of_what_its_operators_did(catalog, table):
+    query = catalog.sql("SELECT COUNT(*) AS n FROM db.`<i>t`").materialize("db.counts")
+    try:
+        query.wait({"db.<i>t": table.latest_snapshot().id}, 120)
+        found = drawn(query._repr_html_())
+        assert "1 → 1 rows" in found
+        assert "db.<i>t" in found
+    finally:
+        query.drop()

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pyarrow as pa
 import pytest
+from starlette.testclient import TestClient
 
 import pkray
 from pkray.cli.app import main
@@ -21,6 +22,11 @@ from pkray.errors import (
     TableNotFoundError,
     UnsupportedError,
 )
+from pkray.inspection import Diagnosis
+from pkray.service.ray.administration import _found
+from pkray.service.ray.processes import ask
+from pkray.serving.application import application
+from pkray.serving.guard import Access
 from tests.ray.conftest import served
 
 pytestmark = pytest.mark.ray
@@ -150,9 +156,6 @@ def _write_secret(actor: object) -> None:
 
 
 def test_logs_are_the_ends_of_what_processes_wrote_without_secrets(catalog, table, monkeypatch):
-    from pkray.service.ray.administration import _found
-    from pkray.service.ray.processes import ask
-
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     upserted(table, [1], 1)
     service = catalog.service()
@@ -163,6 +166,42 @@ def test_logs_are_the_ends_of_what_processes_wrote_without_secrets(catalog, tabl
         assert "opened with *** by" in text
         assert SECRET not in text
         assert len(text.splitlines()) <= 5
+
+
+def test_a_diagnosis_has_what_the_service_runs_and_its_logs(catalog, table, tmp_path):
+    snapshot = upserted(table, range(100), 1)
+    query = catalog.sql(TOTAL).materialize("db.told")
+    try:
+        query.wait({"db.t": snapshot}, 120)
+        found = Diagnosis(pkray.diagnose(catalog, tmp_path / "d.zip", lines=20))
+    finally:
+        query.drop()
+    cluster, logs = found.cluster(), found.logs()
+    assert not any("core_worker.cc" in text for text in logs.values())
+    kinds = {each["kind"] for each in cluster["placed"]}
+    assert {"keeper", "worker", "coordinator", "owner", "query"} <= kinds
+    assert {"worker 0", "worker 1"} <= set(logs) & set(cluster["memory"])
+    assert found.table("db.t")["buckets"]
+    assert (found.query("db.told")["state"], found.query("db.told")["epoch"] >= 0) == (
+        "running",
+        True,
+    )
+    assert 'pkray_table_commit_seconds_count{table="db.t",worker="worker' in found.metrics()
+
+
+def test_the_console_shows_what_the_service_runs_and_its_logs(catalog, table):
+    upserted(table, range(100), 1)
+    ask(_found(catalog.service()._runs.workers_of("db.t")), _write_secret, seconds=60)
+    headers = {"Authorization": f"Bearer {SECRET}"}
+    served = application(catalog, Access(SECRET))
+    with TestClient(served, base_url="http://localhost", headers=headers) as web:
+        cluster, logs, load = (
+            web.get(f"/api/{path}").json() for path in ("cluster", "logs", "tables/db.t/load")
+        )
+    assert cluster["kind"] == "ray"
+    assert cluster["dashboard"] is None  # that of the tests has none
+    assert all("opened with" in logs["logs"][worker] for worker in ("worker 0", "worker 1"))
+    assert load["commits"] > 0
 
 
 def test_commands_print_for_people_and_fail_with_1(catalog, table, capsys):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -44,6 +45,21 @@ def test_blocks_are_of_a_known_language(page):
 
 def test_each_reason_is_one_of_a_block():
     assert {block.reason for page in pages() for block in all_blocks(page)} - {None} == REASONS
+
+
+def external_links(page: str) -> list[tuple[str, str]]:
+    text = re.sub(r"`[^`\n]*`", "", (ROOT / ".docs" / page).read_text())
+    return re.findall(r"\]\((\w+:[^)]*)\)|<(https?:[^>]*)>", text)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_links_to_elsewhere_are_whole_and_encrypted(page):
+    for link in map("".join, external_links(page)):
+        found = urlsplit(link)
+        assert found.scheme == "https", link
+        assert re.fullmatch(r"[a-z\d-]+(\.[a-z\d-]+)+", found.netloc), link
+        assert link.isascii(), link
+        assert not re.search(r"[\s.,;:]$|\s|//.*//", link), link
 
 
 @pytest.mark.parametrize("page", pages())

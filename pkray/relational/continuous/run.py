@@ -73,6 +73,9 @@ class Run:
     Epochs that were begun before a crash are run by as many workers as then, the next ones by as
     many as are wanted.
 
+    Attributes:
+        commit_seconds: that the newest epoch took to commit its results.
+
     Args:
         log: where epochs and checkpoints are written down.
         states: opens the states of the first worker.
@@ -101,6 +104,7 @@ class Run:
         self.next_epoch = found.epoch + 1 if found else 0
         self.is_ended = bool(found and found.is_last)
         self.idle: tuple[str, ...] = ()
+        self.commit_seconds = 0.0
         self._late = dict(found.late) if found else {}
         self._since_checkpoint = 0
         self._checkpoint_at = time.monotonic()
@@ -361,10 +365,13 @@ class Run:
             self._times.note(moved, record.time)
             self.positions = {name: bounds[1] for name, bounds in record.bounds.items()}
             self._marks = dict(record.marks)
+            self.commit_seconds = 0.0
             for place, outlet in enumerate(self._outlets):
                 self._give(place, collected[place], epoch)
                 ended = self.graph.root_epoch(place, epoch)
+                begun = time.perf_counter()
                 outlet.commit(ended, self.feeds.changing(self.positions), self.graph.judged_by())
+                self.commit_seconds += time.perf_counter() - begun
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last
         self.idle = record.idle
@@ -453,7 +460,12 @@ class Run:
         return {name: self._late.get(name, 0) + count for name, count in new.items()}
 
     def _nodes(self) -> list[dict[str, Any]]:
-        return summed([self.share.nodes(), *(self._team.nodes if self._team else ())])
+        """Say what each operator did, and how long it worked in each worker."""
+        workers = [self.share.nodes(), *(self._team.nodes if self._team else ())]
+        return [
+            {**node, "worker_seconds": [each["seconds"] for each in of_workers]}
+            for node, *of_workers in zip(summed(workers), *workers, strict=True)
+        ]
 
     @property
     def running_node(self) -> str | None:

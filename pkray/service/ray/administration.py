@@ -88,6 +88,16 @@ class RayAdministration:
         texts = ask(_found(names), tail, lines, seconds=_ANSWER_SECONDS)
         return {self._label(name): text or "" for name, text in zip(names, texts, strict=True)}
 
+    def dashboard(self) -> str | None:
+        """Say where Ray's dashboard is, as Ray found it; None: nobody serves one."""
+        with suppress(ImportError, AttributeError):  # Ray tells of it in no public way
+            from ray._private import worker
+
+            find: Callable[[], str | None] = worker.get_dashboard_url
+            address = find()
+            return f"http://{address}" if address else None
+        return None
+
     def metrics(
         self, tables: Collection[str], queries: Collection[str], hosts: Sequence[str]
     ) -> dict[str, Collected]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import time
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 _MOST_BYTES = 1 << 20
 """Of the end of a log: no line of interest is longer, and many processes are read at a time."""
+_RAYS_OWN = "python-core-"
+"""Begins the names of files in which Ray notes what it does in a process."""
+_RECORD = re.compile(r"\[[\d:, -]+ (?P<level>[A-Z]) \d+ \d+\]")
 
 
 class Told(Protocol[T_co]):
@@ -67,11 +71,26 @@ def counted(actor: object, tables: Collection[str], queries: Collection[str]) ->
 
 
 def tail(actor: object, lines: int) -> str:
-    """Read the last lines of what the process that this runs in has written."""
+    """Read the last lines of what the process that this runs in has written; of what Ray itself
+    notes in it the warnings and errors, before them: it notes every call."""
     node: Any = ray._private.worker.global_worker.node
-    found = Path(node.get_logs_dir_path()).glob(f"*[-_]{os.getpid()}.*")
-    text = "".join(_end_of(path) for path in sorted(found, key=lambda path: path.stat().st_mtime))
-    return "\n".join(text.splitlines()[-lines:])
+    paths = sorted(Path(node.get_logs_dir_path()).glob(f"*[-_]{os.getpid()}.*"))
+    of_ray = [path for path in paths if path.name.startswith(_RAYS_OWN)]
+    own = sorted(set(paths) - set(of_ray), key=lambda path: path.stat().st_mtime)
+    noted = [line for path in of_ray for line in remarks(_end_of(path))]
+    written = [line for path in own for line in _end_of(path).splitlines()]
+    return "\n".join([*noted, *written][-lines:])
+
+
+def remarks(text: str) -> Iterator[str]:
+    """Yield the records of a log of Ray that are no mere information, with all their lines."""
+    is_kept = False
+    for line in text.splitlines():
+        begun = _RECORD.match(line)
+        if begun is not None:
+            is_kept = begun["level"] not in "ID"
+        if is_kept:
+            yield line
 
 
 def _end_of(path: Path) -> str:

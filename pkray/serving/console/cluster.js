@@ -24,7 +24,8 @@ function Logs() {
 export function Cluster() {
   const answer = useAnswer("/api/cluster");
   return html`<h1>Cluster</h1><${Answered} answer=${answer}>${(found) => html`
-    <p>${found.kind === "ray" ? "The tables are served on Ray." : "This process serves the tables itself."}</p>
+    <p>${found.kind === "ray" ? "The tables are served on Ray." : "This process serves the tables itself."}
+      ${/^https?:/.test(found.dashboard || "") && html` <a href=${found.dashboard} rel="noreferrer">Ray's dashboard</a>`}</p>
     <h2>Memory</h2>
     <${Rows} caption="Memory of processes by use" rows=${Object.entries(found.memory)} columns=${[["process", (each) => each[0]], ...USES.map((use) => [use, (each) => bytes(each[1][use]), "number"])]} />
     <${Logs} />

@@ -25,6 +25,24 @@ function Sources({ sources }) {
   ]} />`;
 }
 
+const DELAYS = [["waiting", "until the epoch began"], ["computing", "in operators"], ["committing", "to the results"]];
+
+// On what the time goes from a change of a source to its result.
+function Delay({ delay }) {
+  const most = Math.max(...DELAYS.map(([part]) => delay?.[part] || 0));
+  if (!most) return null;
+  return html`<p class="quiet">From a change to its result, at the newest epoch that was measured:</p>
+    <div class="bars">${DELAYS.map(([part, where]) => html`<span>${part} <span class="quiet">${where}</span></span>
+      <svg role="img" aria-label=${`${part}: ${delay[part]} s`} viewBox="0 0 1000 16" preserveAspectRatio="none"><rect class="fill" width=${(1000 * delay[part]) / most} height="16" /></svg>
+      <span class="number">${delay[part] < 1 ? `${count(delay[part] * 1000)} ms` : seconds(delay[part])}</span>`)}</div>`;
+}
+
+const SKEWED = 2; // times the mean: one worker has so much more to do than others
+
+function isSkewed(node) {
+  return node.busiest > 0.5 && node.busiest > SKEWED * node.busy;
+}
+
 function Epochs({ path }) {
   return html`<div class="row"><${Asked} label="Show the epochs before" path=${`${path}/epochs`}>${({ epochs }) => {
     const oldest = [...epochs].reverse();
@@ -110,6 +128,7 @@ export function Query({ name, allowed, recorded }) {
     </div>
     <h2>Lag</h2>
     <${Sources} sources=${found.sources} />
+    <${Delay} delay=${found.delay} />
     ${history.length > 1 && html`<${Plot} title="Seconds behind, since this page was opened" times=${history.map((each) => each[0])} values=${history.map((each) => each[1])} />`}
     ${!recorded && html`<${Epochs} path=${path} /><${Verification} path=${path} />`}
     <h2>Plan</h2>
@@ -117,6 +136,7 @@ export function Query({ name, allowed, recorded }) {
     <${Rows} caption="Operators" rows=${found.graph.nodes} columns=${[
       ["operator", (each) => `${each.id} ${each.type}`],
       ["busy", (each) => share(each.busy), "number"],
+      ...(found.workers > 1 ? [["busiest worker", (each) => html`<span class=${isSkewed(each) ? "warn" : ""}>${share(each.busiest)}</span>`, "number"]] : []),
       ["rows in", (each) => count(each.rows_in), "number"],
       ["rows out", (each) => count(each.rows_out), "number"],
       ["worked", (each) => seconds(each.seconds), "number"],

@@ -1,6 +1,8 @@
 // One table: its snapshots, its buckets' levels, its rows, its schema.
-import { html, useState } from "./vendor/htm-preact.js";
+import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { Answered, Asked, Cells, Change, Failure, Plot, Rows, allows, ask, bytes, count, text, useAnswer } from "./parts.js";
+
+const LOOKS = 720; // an hour of them
 
 function Bucket({ bucket, most }) {
   const deepest = Math.max(...bucket.levels.map((each) => each.level));
@@ -90,6 +92,41 @@ function Compactions({ table }) {
   ]} />`}<//>`;
 }
 
+// What was counted between two looks: rows a second, seconds a commit, share of time that writers waited.
+function between(before, now) {
+  const passed = (now.time - before.time) / 1000;
+  const commits = now.commits - before.commits;
+  return {
+    time: now.time / 1000,
+    rows: Math.max(now.rows - before.rows, 0) / passed,
+    latency: commits > 0 ? (now.commit_seconds - before.commit_seconds) / commits : null,
+    stalled: Math.max(now.stall_seconds - before.stall_seconds, 0) / passed,
+  };
+}
+
+// How fast rows came since this page was opened.
+function Live({ table }) {
+  const { found, error } = useAnswer(`/api/tables/${encodeURIComponent(table.name)}/load`);
+  const [looks, setLooks] = useState([]);
+  const seen = useRef({ newest: null, rows: 0 });
+  useEffect(() => {
+    if (!found) return;
+    const { newest, rows } = seen.current;
+    const written = table.snapshots.filter((each) => each.kind !== "COMPACT" && newest !== null && each.id > newest);
+    seen.current = { newest: table.snapshots.at(-1)?.id ?? 0, rows: rows + written.reduce((sum, each) => sum + Math.abs(each.added), 0) };
+    setLooks((before) => [...before.slice(-LOOKS), { ...found, rows: seen.current.rows }]);
+  }, [found]);
+  const points = looks.slice(1).map((each, at) => between(looks[at], each));
+  if (error) return html`<${Failure} error=${error} />`;
+  if (!points.length) return html`<p class="quiet">Charts begin with the second look, after 5 s.</p>`;
+  const times = points.map((each) => each.time);
+  const plot = (title, of) => html`<${Plot} title=${title} times=${times} values=${points.map(of)} />`;
+  return html`${plot("Rows a second that were committed", (each) => each.rows)}
+    ${points.some((each) => each.latency !== null) && plot("Seconds that a commit took", (each) => each.latency)}
+    ${plot("Share of the time that writers waited for compactions", (each) => each.stalled)}
+    ${found?.writers_waiting > 0 && html`<p class="warn">Writers wait for the compaction of ${count(found.writers_waiting)} buckets now.</p>`}`;
+}
+
 function Snapshots({ table }) {
   const tagged = (id) => table.tags.filter((each) => each.snapshot_id === id).map((each) => each.tag_name).join(", ");
   const times = table.snapshots.map((each) => Date.parse(`${each.time.replace(" ", "T")}`) / 1000);
@@ -157,6 +194,7 @@ export function Table({ name, allowed, recorded }) {
     ${!recorded && html`<h2>Look up</h2><${Lookup} table=${found} />
     <h2>Rows</h2><${Content} table=${found} />
     <h2>Changes</h2><${Changed} table=${found} />`}
+    ${!recorded && html`<h2>Writes</h2><${Live} table=${found} />`}
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
     ${!recorded && html`<${Compactions} table=${found} />`}
     <h2>Snapshots</h2><${Snapshots} table=${found} />

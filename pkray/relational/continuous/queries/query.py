@@ -41,6 +41,7 @@ from pkray.relational.continuous.upgrades.upgrade import (
     new_identity,
 )
 from pkray.relational.continuous.upgrades.upgrading import carry_out
+from pkray.relational.plan.drawn import drawn_document
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.plan_diff import PlanDiff
 from pkray.relational.settings import checked_setting
@@ -68,7 +69,9 @@ class Query:
         return f"Query({self.name!r}, {state})"
 
     def _repr_html_(self) -> str:
-        return html_of(f"query {self.name}", self.status())
+        status = self.status()
+        document = self._watched.current.definition.document
+        return html_of(f"query {self.name}", status) + drawn_document(document, status)
 
     def show(self, seconds: Seconds | None = None) -> None:
         """Show what it does, in a terminal or a notebook, until it ends or until Ctrl+C, which
@@ -95,11 +98,14 @@ class Query:
             the query from all others of its name), ``failure``, of a failed one also
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
             (the position up to which each is in the result), ``lag`` (how far each is ahead of
-            that, in ``snapshots`` and ``seconds``), ``untold`` (sources whose newest ``snapshot``
-            has rows that their changelog tells of once they are compacted, ``full`` or not:
-            until then they are not read on; ``Table.compact`` does it), ``nodes``; of a query that
-            reads
-            streams ``streams``, what feeds each: ``running``, ``ended``, ``stopped``, ``failed``,
+            that, in ``snapshots`` and ``seconds``), ``delay`` (seconds that the changes of a newest
+            epoch were ``waiting``, ``computing`` and ``committing`` on their way into the result),
+            ``untold`` (sources whose newest ``snapshot`` has rows that their changelog tells of
+            once they are compacted, ``full`` or not: until then they are not read on;
+            ``Table.compact`` does it), ``nodes``, ``busy`` and ``busiest`` (by the number of an
+            operator the share of the last seconds that it worked: the mean of the workers, and of
+            the one that worked most); of a query that reads streams ``streams``, what feeds each:
+            ``running``, ``ended``, ``stopped``, ``failed``,
             or ``waiting`` for the program that feeds it to be started again; while Spark computes
             the first epoch ``backfill``, the same of it and how many ``tasks`` are done; from an
             upgrade until it is accepted ``upgrade``, how far that is.

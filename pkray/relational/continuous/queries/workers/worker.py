@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from itertools import zip_longest
+from statistics import fmean
 from typing import Any, Protocol
 
 from pkray import errors, logs
@@ -35,6 +37,7 @@ FIRST_PAUSE_SECONDS = 0.5
 """Before a run begins anew; doubled each time."""
 STOP_SECONDS = 60.0
 """For how long stopping waits for the epoch that runs."""
+_DELAYS = ("waiting", "computing", "committing")
 
 
 class BusyShares:
@@ -43,32 +46,39 @@ class BusyShares:
     Attributes:
         shares: from 0 to 1, as the mean of the workers, by the operator's number; empty until
             enough time has passed.
+        most: the same of the worker that works most.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.shares: dict[str, float] = {}
+        self.most: dict[str, float] = {}
         self._clock = clock
-        self._before: tuple[float, dict[str, float]] | None = None
+        self._before: tuple[float, dict[str, list[float]]] | None = None
 
-    def note(self, nodes: Sequence[Mapping[str, Any]], workers: int) -> None:
+    def note(self, nodes: Sequence[Mapping[str, Any]]) -> None:
         """Look how long operators have worked by now.
 
         Args:
-            nodes: as the status of a query has them: ``seconds`` of all workers.
+            nodes: as the status of a query has them: ``worker_seconds`` of each worker.
         """
-        now, worked = self._clock(), {str(each["id"]): float(each["seconds"]) for each in nodes}
+        now, worked = self._clock(), {str(each["id"]): each["worker_seconds"] for each in nodes}
         if self._before is None:
             self._before = now, worked
             return
         since, before = self._before
-        passed = (now - since) * max(workers, 1)
-        if now - since < _LEAST_SECONDS:
+        passed = now - since
+        if passed < _LEAST_SECONDS:
             return
         self._before = now, worked
-        self.shares = {
-            each: round(min(max(seconds - before.get(each, 0.0), 0.0) / passed, 1.0), 4)
-            for each, seconds in worked.items()
+        shares = {
+            each: [
+                min(max(seconds - earlier, 0.0) / passed, 1.0)
+                for seconds, earlier in zip_longest(of_workers, before.get(each, ()), fillvalue=0.0)
+            ]
+            for each, of_workers in worked.items()
         }
+        self.shares = {each: round(fmean(found), 4) for each, found in shares.items()}
+        self.most = {each: round(max(found), 4) for each, found in shares.items()}
 
 
 class Upgrades(Protocol):
@@ -130,6 +140,8 @@ class QueryWorker:
         self._lag: tuple[dict[str, Any], dict[str, int]] = ({}, {})  # and the positions it was of
         self._untold: dict[str, dict[str, Any]] = {}
         self._busy = BusyShares()
+        self._delay: dict[str, float] = {}
+        self._split_at = -LOOK_SECONDS
         self._stopping = threading.Event()
         self._keeping = threading.Event()
         self._moved = threading.Condition()
@@ -142,8 +154,9 @@ class QueryWorker:
     def status(self) -> dict[str, Any]:
         """Say what it does: ``state``, ``failure``, ``epoch``, ``sources``, ``nodes``."""
         state = {"state": self._state, "process": os.getpid()}
-        behind = {"lag": self._lag_now(), "untold": self._untold_now(), "busy": self._busy.shares}
-        return {**state, **behind, **failure_status(self._failure), **self._status}
+        behind = {"lag": self._lag_now(), "untold": self._untold_now(), "delay": self._delay}
+        busy = {"busy": self._busy.shares, "busiest": self._busy.most}
+        return {**state, **behind, **busy, **failure_status(self._failure), **self._status}
 
     def _lag_now(self) -> dict[str, Any]:
         """Take what was read since off the lag that was last seen."""
@@ -165,7 +178,24 @@ class QueryWorker:
         seen = dict(run.positions)
         self._lag = run.feeds.lag(seen), seen
         self._untold = run.feeds.untold()
-        self._busy.note(self._status["nodes"], self._status.get("workers", 1))
+        self._busy.note(self._status["nodes"])
+
+    def _split(self, run: Run, before: dict[str, int], seconds: float) -> None:
+        """See on what the time went from a change of a source to its result; once a second, as it
+        may cost a request.
+
+        Args:
+            before: positions before the epoch.
+            seconds: that the epoch took.
+        """
+        if time.monotonic() - self._split_at < LOOK_SECONDS:
+            return
+        self._split_at = time.monotonic()
+        with suppress(errors.PkrayError):  # such as snapshots that expire meanwhile
+            lags = run.feeds.lag(before).values()
+            waiting = max((each["seconds"] for each in lags), default=0.0) - seconds
+            parts = (max(waiting, 0.0), seconds - run.commit_seconds, run.commit_seconds)
+            self._delay = dict(zip(_DELAYS, (round(each, 3) for each in parts), strict=True))
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""
@@ -293,12 +323,15 @@ class QueryWorker:
                 return True
             begun = time.monotonic()
             is_filling = self._trigger.ends and run.is_filling
+            before = dict(run.positions)
             with self._turns.taken():
                 started = time.perf_counter()
                 with logs.within(epoch=run.next_epoch):
                     has_moved = run.step()
             if has_moved:
-                self._meter.observe(QUERY_EPOCH_SECONDS, time.perf_counter() - started, self.name)
+                seconds = time.perf_counter() - started
+                self._meter.observe(QUERY_EPOCH_SECONDS, seconds, self.name)
+                self._split(run, before, seconds)
                 self._note_reached(run.next_epoch)
                 quiet = 0.0
                 run.checkpoint_if_due()

@@ -25,6 +25,7 @@ class OneEpoch:
 
     def __init__(self) -> None:
         self.positions: dict[str, int] = {}
+        self.commit_seconds = 0.0
         self.is_ended = False
 
     class feeds:  # noqa: N801 - stands for an attribute
@@ -147,6 +148,23 @@ class Behind(OneEpoch):
 
     def status(self) -> dict[str, Any]:
         return {"epoch": 0, "sources": dict(self.positions), "nodes": []}
+
+
+class Committing(Behind):
+    def step(self) -> bool:
+        moved, self.commit_seconds = super().step(), 0.25
+        time.sleep(0.5)
+        return moved
+
+
+def test_time_from_a_change_to_its_result_is_split():
+    worker = QueryWorker("q", Committing, Trigger(3600.0), lambda failure: failure)
+    assert worker.wait(lambda status: status["sources"] == {"t": 7}, 120)
+    delay = worker.status()["delay"]
+    worker.stop(60)
+    assert delay["committing"] == 0.25
+    assert delay["computing"] >= 0.25
+    assert delay["waiting"] == pytest.approx(max(3.0 - delay["computing"] - 0.25, 0), abs=0.01)
 
 
 def test_what_was_read_is_no_lag_from_then_on():
