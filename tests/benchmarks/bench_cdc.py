@@ -13,14 +13,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.json as pa_json
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Measured, in_own_process, measure, report, warm_up
 
 SCHEMA = pa.schema(

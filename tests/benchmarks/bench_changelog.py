@@ -10,18 +10,13 @@ ones and writes both to a Parquet changelog.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
+from harness import SCHEMA, Measured, batches, in_turn, measure, parsed, report, warm_up
 
 WAYS = ("lookup", "none", "row by row")
 GOALS = {"none": 0.5, "row by row": 3.0}
@@ -106,22 +101,11 @@ def run_one(way: str, keys: int, rows: int, commits: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=5_000_000)
-    parser.add_argument("--commits", type=int, default=5)
-    parser.add_argument("--batch", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, keys=5_000_000, commits=5, batch=1_000_000, runs=3)
     if options.one:
         run_one(options.one, options.keys, options.batch, options.commits)
         return
-    found: dict[str, list[Measured]] = {way: [] for way in WAYS}
-    for _ in range(options.runs):
-        for way in WAYS:
-            arguments = ["--one", way, "--keys", str(options.keys)]
-            arguments += ["--batch", str(options.batch), "--commits", str(options.commits)]
-            found[way].append(in_own_process(__file__, *arguments))
+    found = in_turn(__file__, WAYS, options.runs)
     rows = options.batch * options.commits
     print(f"{rows:,} updates of {options.keys:,} keys in {options.commits} commits")
     for way in WAYS:

@@ -14,7 +14,6 @@ ratio stays near one. .design/0015 says what follows for many nodes.
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import threading
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from harness import parsed
 
 import pkray
 from pkray.service.call_limits import DEFAULT_LIMITS
@@ -41,10 +41,7 @@ KINDS = ("owners", "nodes", "coordinator", "keeper")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0)
-    parser.add_argument("--only", default=",".join(KINDS))
-    options = parser.parse_args()
+    options = parsed(__doc__, seconds=5.0, only=",".join(KINDS))
     for kind in options.only.split(","):
         print(f"== {kind}", flush=True)
         globals()[f"bench_{kind}"](options.seconds)

@@ -21,7 +21,6 @@ from __future__ import annotations
 import argparse
 import pickle
 import statistics
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,8 +28,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 from harness import Measured, batches, in_own_process, measure, report, warm_up
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta

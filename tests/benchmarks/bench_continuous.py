@@ -20,10 +20,8 @@ measurement runs in a process of its own, in turn; figures are medians of runs.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
-import sys
 import tempfile
 import threading
 import time
@@ -34,11 +32,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness import SCHEMA, Measured, batches, in_turn, measure, parsed, report, warm_up
 
 from pkray.relational import Relation
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
 
 BATCH, SMALL, EPOCH = 1_000_000, 1_000, 10_000
 SMALL_EPOCHS, STATE_EPOCHS = 50, 20
@@ -433,12 +429,7 @@ def run_one(name: str, rows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default="groups,skew,epoch,state,bounded")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=5_000_000, runs=3, only="groups,skew,epoch,state,bounded")
     if options.one:
         run_one(options.one, options.rows)
         return
@@ -446,19 +437,14 @@ def main() -> None:
         PARTS[part](options.rows, options.runs)
 
 
-def medians(
-    names: Sequence[str], rows: int, runs: int, of: Callable[[Measured], float]
-) -> list[float]:
+def medians(names: Sequence[str], runs: int, of: Callable[[Measured], float]) -> list[float]:
     """Measure in turn; give the medians."""
-    found: dict[str, list[Measured]] = {name: [] for name in names}
-    for _ in range(runs):
-        for name in names:
-            found[name].append(in_own_process(__file__, "--one", name, "--rows", str(rows)))
+    found = in_turn(__file__, names, runs)
     return [statistics.median(map(of, found[name])) for name in names]
 
 
 def groups(rows: int, runs: int) -> None:
-    mine, plain = medians(["groups", "groups plain"], rows, runs, lambda m: m.cpu_seconds)
+    mine, plain = medians(["groups", "groups plain"], runs, lambda m: m.cpu_seconds)
     print(
         f"GROUP BY of {rows:,} rows, {rows // 5:,} keys: {rows / mine / 1e6:.2f}M rows/cpu-s, an "
         f"aggregation table {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 0.5)"
@@ -468,7 +454,7 @@ def groups(rows: int, runs: int) -> None:
 def skew(rows: int, runs: int) -> None:
     for name in SKEWED:
         both = [f"{name} skewed", f"{name} uniform"]
-        hot, uniform = medians(both, rows, runs, lambda m: m.cpu_seconds)
+        hot, uniform = medians(both, runs, lambda m: m.cpu_seconds)
         print(
             f"{name} of {rows:,} rows, half on one key: {hot:.2f} cpu-s, uniform {uniform:.2f}: "
             f"{hot / uniform:.2f} times (goal 2)"
@@ -476,7 +462,7 @@ def skew(rows: int, runs: int) -> None:
 
 
 def epoch(rows: int, runs: int) -> None:
-    mine, plain = medians(["epoch", "epoch plain"], rows, runs, lambda m: m.wall_seconds)
+    mine, plain = medians(["epoch", "epoch plain"], runs, lambda m: m.wall_seconds)
     print(
         f"{SMALL:,} rows through two operators: {1000 * mine / SMALL_EPOCHS:.1f} ms an epoch, a "
         f"commit {1000 * plain / SMALL_EPOCHS:.1f} ms: {mine / plain:.2f} times (goal 3)"
@@ -485,7 +471,7 @@ def epoch(rows: int, runs: int) -> None:
 
 def state(rows: int, runs: int) -> None:
     both = ["state", "state plain"]
-    large, small = medians(both, rows, runs, lambda m: m.wall_seconds)
+    large, small = medians(both, runs, lambda m: m.wall_seconds)
     print(
         f"{EPOCH:,} rows over {rows:,} groups: {1000 * large / STATE_EPOCHS:.0f} ms an epoch, over "
         f"a tenth {1000 * small / STATE_EPOCHS:.0f} ms: {large / small:.2f} times (goal 1.5)"
@@ -494,9 +480,7 @@ def state(rows: int, runs: int) -> None:
 
 def bounded(rows: int, runs: int) -> None:
     for name in BOUNDED:
-        mine, once = medians(
-            [f"{name} epochs", f"{name} bounded"], rows, runs, lambda m: m.cpu_seconds
-        )
+        mine, once = medians([f"{name} epochs", f"{name} bounded"], runs, lambda m: m.cpu_seconds)
         print(
             f"{name}, {rows:,} rows: {mine:.2f} cpu-s in epochs, {once:.2f} bounded: "
             f"{mine / once:.1f} times (goal 4)"
@@ -505,7 +489,7 @@ def bounded(rows: int, runs: int) -> None:
 
 def spark(rows: int, runs: int) -> None:
     names = ["spark", "spark empty", "spark noop", "epoch plain"]
-    fed, empty, noop, plain = medians(names, rows, runs, lambda m: m.wall_seconds)
+    fed, empty, noop, plain = medians(names, runs, lambda m: m.wall_seconds)
     count = FEED_EPOCHS - FEED_WARM_UP
     fed, empty, noop, plain = fed / count, empty / count, noop / count, plain / SMALL_EPOCHS
     print(
@@ -517,7 +501,7 @@ def spark(rows: int, runs: int) -> None:
 
 
 def pipeline(rows: int, runs: int) -> None:
-    fed, noop = medians(["pipeline", "pipeline noop"], rows, runs, lambda m: m.wall_seconds)
+    fed, noop = medians(["pipeline", "pipeline noop"], runs, lambda m: m.wall_seconds)
     print(
         f"{rows:,} rows of JSON files through Spark into a GROUP BY's table: {fed:.1f} s, into "
         f"nothing {noop:.1f} s: {fed / noop:.2f} times (goal 1.4)"
@@ -525,7 +509,7 @@ def pipeline(rows: int, runs: int) -> None:
 
 
 def backfill(rows: int, runs: int) -> None:
-    mine, other = medians(["backfill", "backfill plain"], rows, runs, lambda m: m.wall_seconds)
+    mine, other = medians(["backfill", "backfill plain"], runs, lambda m: m.wall_seconds)
     print(
         f"GROUP BY of {rows:,} rows of a table, begun with Spark: {mine:.1f} s, computed by Spark "
         f"and ingested {other:.1f} s: {other / mine:.2f} of it (goal 0.5)"

@@ -8,13 +8,13 @@ locating keys for lookups; and from the rows on, with hashing and splitting, bes
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
+from harness import parsed
 
 from pkray.commit.committer import Committer
 from pkray.format.binary_row import EMPTY_ROW
@@ -69,10 +69,7 @@ def table(folder: str, keys: int) -> tuple[TableLocation, TableSchema]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--batch", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = parsed(__doc__, keys=10_000_000, batch=1_000_000)
     with tempfile.TemporaryDirectory() as folder:
         location, schema = table(folder, options.keys)
         store = location.open()

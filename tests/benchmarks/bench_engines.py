@@ -8,18 +8,13 @@ rows go over half as many keys; the aggregated table has sum, max, last_value an
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report
+from harness import SCHEMA, batches, in_turn, measure, parsed, report
 
 FUNCTIONS = {"a": "sum", "b": "max", "s": "listagg", "ts": "last_value"}
 AGGREGATED = {f"fields.{name}.aggregate-function": name_of for name, name_of in FUNCTIONS.items()}
@@ -72,21 +67,12 @@ def run_one(engine: str, rows: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=4_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--engines", default=",".join(ENGINES))
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=4_000_000, runs=3, engines=",".join(ENGINES))
     if options.one:
         run_one(options.one, options.rows)
         return
     names = list(dict.fromkeys(["deduplicate", *options.engines.split(",")]))
-    found: dict[str, list[Measured]] = {name: [] for name in names}
-    for _ in range(options.runs):
-        for name in names:
-            arguments = ["--one", name, "--rows", str(options.rows)]
-            found[name].append(in_own_process(__file__, *arguments))
+    found = in_turn(__file__, names, options.runs)
     print(f"{options.rows:,} upserts over {options.rows // 2:,} keys in ten commits")
     for name in names:
         cpu = statistics.median(m.cpu_seconds for m in found[name])

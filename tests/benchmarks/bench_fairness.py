@@ -8,7 +8,6 @@ python tests/benchmarks/bench_fairness.py [--processes 4] [--seconds 30]
 
 from __future__ import annotations
 
-import argparse
 import logging
 import multiprocessing
 import tempfile
@@ -17,6 +16,7 @@ from multiprocessing.connection import Connection
 
 import numpy as np
 import pyarrow as pa
+from harness import parsed
 
 import pkray
 
@@ -25,10 +25,7 @@ GOAL_RATIO = 20
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--seconds", type=float, default=30)
-    options = parser.parse_args()
+    options = parsed(__doc__, processes=4, seconds=30.0)
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         with pkray.connect(folder) as catalog:

@@ -9,13 +9,13 @@ the upsert's return to the result of a GROUP BY.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 import time
 from typing import Any
 
 import pyarrow as pa
+from harness import parsed
 
 import pkray
 
@@ -70,11 +70,7 @@ def measure(catalog: pkray.Catalog, buckets: int, count: int) -> list[str]:
 
 def main() -> None:
     """Measure, and print it."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=int, default=30)
-    parser.add_argument("--buckets", type=int, default=16)
-    parser.add_argument("--embedded", action="store_true", help="in this process, without Ray")
-    said = parser.parse_args()
+    said = parsed(__doc__, seconds=30, buckets=16, embedded=False)
     runtime = "local" if said.embedded else "ray"
     with tempfile.TemporaryDirectory() as folder:
         with pkray.connect(folder, runtime=runtime) as catalog:

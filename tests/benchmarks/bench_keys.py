@@ -9,18 +9,13 @@ processor second, and their median counts.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
+from harness import SCHEMA, batches, in_turn, measure, parsed, report, warm_up
 
 COMMITS = 10
 GOAL = 0.5
@@ -100,23 +95,12 @@ def run_one(kind: str, rows: int, buckets: int) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--keys", default=";".join(KEYS), help="separated by ;")
-    parser.add_argument("--buckets", type=int, default=1)
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=2_000_000, runs=3, keys=";".join(KEYS), buckets=1)
     if options.one:
         run_one(options.one, options.rows, options.buckets)
         return
     kinds = list(dict.fromkeys(["BIGINT", *options.keys.split(";")]))
-    found: dict[str, list[Measured]] = {kind: [] for kind in kinds}
-    for _ in range(options.runs):
-        for kind in kinds:
-            arguments = ["--one", kind, "--rows", str(options.rows)]
-            arguments += ["--buckets", str(options.buckets)]
-            found[kind].append(in_own_process(__file__, *arguments))
+    found = in_turn(__file__, kinds, options.runs)
     print(f"{options.rows:,} upserts over {options.rows // 2:,} keys in {COMMITS} commits, a read")
     assert len({one.result for measured in found.values() for one in measured}) == 1
     for kind, measured in found.items():

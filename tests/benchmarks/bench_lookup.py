@@ -5,20 +5,15 @@ python tests/benchmarks/bench_lookup.py [--keys 10000000] [--runs 20]
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from harness import SCHEMA, batches, measure, parsed
 from rocksdict import Options, Rdict, WriteBatch
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, batches, measure
 
 from pkray.format import binary_row
 from pkray.lookup.bucket_lookup import BucketLookup
@@ -113,10 +108,7 @@ def row_by_row(folder: str, keys: np.ndarray, rows: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--runs", type=int, default=20)
-    options = parser.parse_args()
+    options = parsed(__doc__, keys=10_000_000, runs=20)
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(folder + "/lookups", options.keys)
         built = measure(lambda: bench.look_up(np.zeros(1, np.int64)))

@@ -9,19 +9,15 @@ one Parquet write of the final rows; a merge read of two runs, and a read of one
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
+import harness
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import harness
+from harness import parsed
 
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.engines import merge_engine
@@ -161,10 +157,7 @@ def bench(kind: str, rows: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--keys", default="bigint,string,composite")
-    arguments = parser.parse_args()
+    arguments = parsed(__doc__, rows=10_000_000, keys="bigint,string,composite")
     pa.set_cpu_count(1)
     speeds = {kind: bench(kind, arguments.rows) for kind in arguments.keys.split(",")}
     for kind in speeds.keys() - {"bigint"}:

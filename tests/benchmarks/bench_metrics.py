@@ -5,13 +5,14 @@ A scrape each 15 seconds is to take less than a hundredth of a core.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from harness import parsed
 
 import pkray
 from pkray.api import metrics
@@ -23,10 +24,7 @@ INTERVAL_SECONDS = 15.0
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--tables", type=int, default=200)
-    parser.add_argument("--queries", type=int, default=50)
-    given = parser.parse_args()
+    given = parsed(__doc__, tables=200, queries=50)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         for number in range(given.tables):
             options = {"changelog-producer": "lookup"} if number < given.queries else {}

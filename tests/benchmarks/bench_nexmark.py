@@ -10,14 +10,12 @@ runs, and of processor seconds where said.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import Measured, in_own_process, measure, report, warm_up
+from harness import Measured, in_turn, measure, parsed, report, warm_up
 
 EPOCH = 50_000
 
@@ -56,20 +54,14 @@ def run_query(name: str, events: int) -> Measured:
 def main() -> None:
     from tests.nexmark.queries import QUERIES
 
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--events", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--only", default=",".join(QUERIES))
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, events=1_000_000, runs=1, only=",".join(QUERIES))
     if options.one:
         warm_up("pkray.relational.continuous.queries.stream")
         report(run_query(options.one, options.events))
         return
     print("query    events/s    events/cpu-s    changes out    peak MB")
     for name in options.only.split(","):
-        arguments = ("--one", name, "--events", str(options.events))
-        runs = [in_own_process(__file__, *arguments) for _ in range(options.runs)]
+        runs = in_turn(__file__, [name], options.runs)[name]
         wall = statistics.median(each.wall_seconds for each in runs)
         processor = statistics.median(each.cpu_seconds for each in runs)
         peak = max(each.peak_bytes for each in runs) / 1e6

@@ -7,20 +7,19 @@ python tests/benchmarks/bench_object_store.py [--delay 30]
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from harness import parsed
 
 from tests import object_store_operations as operations
 from tests.counted_requests import RequestCounter
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--delay", type=float, default=30.0, help="milliseconds a request takes")
-    options = parser.parse_args()
+    options = parsed(__doc__, delay=30.0)
     counter = RequestCounter(options.delay / 1000)
     with counter.installed():
         taken = operations.everything(counter)

@@ -9,19 +9,15 @@ python tests/benchmarks/bench_planning.py [--files 10000] [--buckets 64] [--runs
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
 import numpy as np
 import pyarrow as pa
-from harness import SCHEMA
+from harness import SCHEMA, parsed
 
 import pkray
 from pkray.commit.committer import Committer
@@ -35,11 +31,7 @@ GOAL_PLAN_MS, GOAL_COMMIT_RATIO = 100, 3
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--files", type=int, default=10_000)
-    parser.add_argument("--buckets", type=int, default=64)
-    parser.add_argument("--runs", type=int, default=15)
-    options = parser.parse_args()
+    options = parsed(__doc__, files=10_000, buckets=64, runs=15)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         few, _ = make_table(catalog, "bench.few", 100, options.buckets)
         many, committer = make_table(catalog, "bench.many", options.files, options.buckets)

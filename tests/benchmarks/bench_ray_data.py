@@ -7,17 +7,14 @@ Prints rows a second, ratios, and what the driver's memory grew by while rows we
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import peak_bytes, reset_peak
+from harness import parsed, peak_bytes, reset_peak
 
 import pkray
 
@@ -34,10 +31,7 @@ def drained(dataset: Any) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=10_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=10_000_000, runs=3)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder, runtime="ray") as catalog:
         run(catalog, options.rows, options.runs)
 

@@ -5,23 +5,16 @@ python tests/benchmarks/bench_read.py [--rows 5000000] [--runs 5]
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, batches, measure
+from harness import SCHEMA, batches, measure, parsed
 
 import pkray
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--runs", type=int, default=5)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=5_000_000, runs=5)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         settings = {"bucket": "1", "num-sorted-run.compaction-trigger": "50"}
         table = catalog.create_table("bench.t", SCHEMA, primary_keys=["k"], options=settings)

@@ -9,7 +9,6 @@ python tests/benchmarks/bench_relational.py [--scale 1] [--runs 3] [--queries 1,
 
 from __future__ import annotations
 
-import argparse
 import math
 import sys
 import tempfile
@@ -23,6 +22,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
+from harness import parsed
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.local import catalogue as local
@@ -42,15 +42,10 @@ GROUPED_ROWS, GROUPS, JOINED_ROWS = 5_000_000, 1_000_000, 1_000_000
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--queries", help="of TPC-H, by number; all if left out")
-    parser.add_argument("--skip-tpch", action="store_true")
-    options = parser.parse_args()
+    options = parsed(__doc__, scale=1.0, runs=3, queries="", skip_tpch=False)
     against_polars(options.runs)
     if not options.skip_tpch:
-        chosen = [int(number) for number in (options.queries or "").split(",") if number]
+        chosen = [int(number) for number in options.queries.split(",") if number]
         against_duckdb(options.scale, options.runs, chosen or list(NUMBERS))
 
 

@@ -6,7 +6,6 @@ For each query three times in turn, the fastest counts: the plan's DataFrame ove
 query's own text over the same tables, read through the same data source; and over Parquet files.
 """
 
-import argparse
 import math
 import sys
 import tempfile
@@ -19,16 +18,15 @@ from pyspark.sql import DataFrame
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from harness import parsed
+
 import pkray
 import pkray.spark
 from tests.tpch.generator import KEYS, NUMBERS, Tpch
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--scale", type=float, default=0.1)
-    parser.add_argument("--runs", type=int, default=3)
-    arguments = parser.parse_args()
+    arguments = parsed(__doc__, scale=0.1, runs=3)
     tpch = Tpch(arguments.scale)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(f"{folder}/warehouse") as catalog:
         tpch.fill(catalog, buckets=2)

@@ -5,16 +5,12 @@ python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3]
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import measure, peak_bytes, reset_peak, resident_bytes
+from harness import measure, parsed, peak_bytes, reset_peak, resident_bytes
 
 import pkray
 from pkray.service.client.pusher import Pusher
@@ -49,10 +45,7 @@ class DropTarget:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=5_000_000, runs=3)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder, runtime="ray") as catalog:
         run(catalog, options.rows, options.runs)
         pkray.spark.stop()

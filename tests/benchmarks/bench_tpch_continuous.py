@@ -10,7 +10,6 @@ some runs, in wall milliseconds and, where other work runs on the machine, in pr
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import threading
@@ -23,6 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 import pyarrow as pa
+from harness import parsed
 
 import pkray
 from pkray.relational.continuous.run import Run
@@ -125,12 +125,8 @@ def measured(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=0.1)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--queries", help="by number; all if left out")
-    options = parser.parse_args()
-    chosen = [int(number) for number in (options.queries or "").split(",") if number]
+    options = parsed(__doc__, scale=0.1, epochs=5, queries="")
+    chosen = [int(number) for number in options.queries.split(",") if number]
     steps, ratios = Steps(), []
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         catalog = pkray.connect(folder)

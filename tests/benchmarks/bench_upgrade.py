@@ -11,8 +11,6 @@ it was computed at first.
 
 from __future__ import annotations
 
-import argparse
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import parsed
 
 WIDTH, BATCH = 200, 500_000
 ROW_BYTES = WIDTH + 30
@@ -99,10 +96,7 @@ def warmed(rows: int, folder: str) -> str:
 
 
 def main() -> None:
-    given = argparse.ArgumentParser(description=__doc__)
-    given.add_argument("--bytes", type=int, default=1_000_000_000)
-    given.add_argument("--only", default="kept,warmed")
-    asked = given.parse_args()
+    asked = parsed(__doc__, bytes=1_000_000_000, only="kept,warmed")
     for name in asked.only.split(","):
         with tempfile.TemporaryDirectory(dir=".") as folder:
             print({"kept": kept, "warmed": warmed}[name](asked.bytes // ROW_BYTES, folder))

@@ -9,18 +9,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import sys
 import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, Measured, batches, in_own_process, measure, report, warm_up
+from harness import SCHEMA, batches, in_turn, measure, report, warm_up
 
 Engine = Callable[[list[pa.Table], str], object]
 
@@ -153,12 +149,7 @@ def main() -> None:
         run_one(options.one, options.rows, batch_rows)
         return
     names = ["pkray", *options.against.split(",")]
-    found: dict[str, list[Measured]] = {name: [] for name in names}
-    for _ in range(options.runs):
-        for name in names:
-            arguments = ["--one", name, "--rows", str(options.rows)]
-            arguments += [word for option in options.option for word in ("--option", option)]
-            found[name].append(in_own_process(__file__, *arguments))
+    found = in_turn(__file__, names, options.runs)
     print(f"{options.rows:,} upserts over {options.rows // 2:,} keys, {batch_rows:,} a commit")
     for name in names:
         cpu = statistics.median(m.cpu_seconds for m in found[name])

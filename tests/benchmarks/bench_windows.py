@@ -14,17 +14,12 @@ runs in a process of its own, in turn; figures are medians of runs.
 
 from __future__ import annotations
 
-import argparse
 import statistics
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import Measured, in_own_process, measure, report, warm_up
+from harness import Measured, in_turn, measure, parsed, report, warm_up
 
 EPOCH, KEYS, VERSIONS = 100_000, 20, 10
 JOINED = "SELECT id, price * rate AS total FROM l {} JOIN r FOR SYSTEM_TIME AS OF l.at ON l.k = r.k"
@@ -154,7 +149,7 @@ RUNS: dict[str, Callable[[int], Measured]] = {
 
 def tumble(rows: int, runs: int) -> None:
     for other in ("keys", "keys and minutes"):
-        mine, plain = medians(["tumble", other], rows, runs)
+        mine, plain = medians(["tumble", other], runs)
         print(
             f"tumbling windows of {rows:,} rows, 1,000 keys: {rows / mine / 1e6:.2f}M rows/cpu-s, "
             f"GROUP BY {other} {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 1)"
@@ -163,7 +158,7 @@ def tumble(rows: int, runs: int) -> None:
 
 def slides(rows: int, runs: int) -> None:
     for kind in ("hop", "cumulate"):
-        many, few = medians([f"{kind} 100", f"{kind} 10"], rows, runs)
+        many, few = medians([f"{kind} 100", f"{kind} 10"], runs)
         print(
             f"{kind} of {rows:,} rows with 100 steps a window: {many:.2f} cpu-s, with 10 "
             f"{few:.2f}: {many / few:.2f} times (goal 1.5)"
@@ -171,7 +166,7 @@ def slides(rows: int, runs: int) -> None:
 
 
 def temporal(rows: int, runs: int) -> None:
-    mine, plain = medians(["temporal", "temporal plain"], rows, runs)
+    mine, plain = medians(["temporal", "temporal plain"], runs)
     print(
         f"temporal join of {rows:,} rows with {VERSIONS} versions of {rows // KEYS:,} keys: "
         f"{rows / mine / 1e6:.2f}M rows/cpu-s, the lookup join {rows / plain / 1e6:.2f}M: "
@@ -182,26 +177,17 @@ def temporal(rows: int, runs: int) -> None:
 PARTS = {"temporal": temporal, "tumble": tumble, "slides": slides}
 
 
-def medians(names: Sequence[str], rows: int, runs: int) -> list[float]:
+def medians(names: Sequence[str], runs: int) -> list[float]:
     """Measure in turn; give the median processor seconds of each."""
-    found: dict[str, list[float]] = {name: [] for name in names}
-    for _ in range(runs):
-        for name in names:
-            measured = in_own_process(__file__, "--rows", str(rows), "--run", name)
-            found[name].append(measured.cpu_seconds)
-    return [statistics.median(found[name]) for name in names]
+    found = in_turn(__file__, names, runs)
+    return [statistics.median(each.cpu_seconds for each in found[name]) for name in names]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", default=",".join(PARTS), help="which measurements, with commas")
-    parser.add_argument("--run", choices=RUNS, help="one run, as a process of its own")
-    arguments = parser.parse_args()
-    if arguments.run:
+    arguments = parsed(__doc__, rows=2_000_000, runs=3, only=",".join(PARTS))
+    if arguments.one:
         warm_up("pkray.relational")
-        report(RUNS[arguments.run](arguments.rows))
+        report(RUNS[arguments.one](arguments.rows))
         return
     for name in arguments.only.split(","):
         PARTS[name](arguments.rows, arguments.runs)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +29,19 @@ SCHEMA = pa.schema(
 
 WARM_BYTES = 5 << 30
 """More than any engine takes in memory and writes to files."""
+
+
+def parsed(doc: str | None, **defaults: Any) -> argparse.Namespace:
+    """Read the options of a benchmark, each of the type of its default; False is a switch.
+
+    ``--one`` names a measurement that `in_turn` has run in a process of its own.
+    """
+    parser = argparse.ArgumentParser(description=doc)
+    for name, default in defaults.items():
+        how = {"action": "store_true"} if default is False else {"type": type(default)}
+        parser.add_argument(f"--{name.replace('_', '-')}", default=default, **how)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    return parser.parse_args()
 
 
 def batches(rows: int, keys: int, batch_rows: int, seed: int = 7) -> Iterator[pa.Table]:
@@ -124,6 +139,15 @@ def in_own_process(script: str, *arguments: str) -> Measured:
     command = [sys.executable, script, *arguments]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def in_turn(script: str, names: Iterable[str], runs: int) -> dict[str, list[Measured]]:
+    """Measure each name so often, one after another, with the options that were given."""
+    found: dict[str, list[Measured]] = {name: [] for name in names}
+    for _ in range(runs):
+        for name, measured in found.items():
+            measured.append(in_own_process(script, *sys.argv[1:], "--one", name))
+    return found
 
 
 def report(measured: Measured) -> None:
