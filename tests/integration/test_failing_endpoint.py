@@ -31,7 +31,7 @@ SHARE = 0.04
 """Of the requests that fail."""
 SECONDS = 240
 """In which a job that is not killed has ended."""
-LAST = 15
+LAST = 10
 KILLS = 2
 
 
