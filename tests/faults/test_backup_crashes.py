@@ -34,9 +34,7 @@ def seen(monkeypatch):
 
 
 def put(table, rows: dict[int, int]) -> None:
-    with table.open_writer("job") as writer:
-        writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-        writer.commit()
+    table.upsert([{"k": key, "v": value} for key, value in rows.items()], commit_user="job")
 
 
 def content(catalog: pkray.Catalog, name: str = "db.t") -> list[dict]:

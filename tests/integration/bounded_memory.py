@@ -84,9 +84,7 @@ def live(
     with pkray.connect(folder) as catalog:
         table = catalog.create_table("db.t", SCHEMA, ["k"], options={"bucket": "1", **options})
         other = catalog.create_table("db.warm", SCHEMA, ["k"], options={"bucket": "1", **options})
-        with other.open_writer("warm") as writer:
-            writer.upsert(next(rows_of(10, 10, 0)))
-            writer.commit()
+        other.upsert(next(rows_of(10, 10, 0)), commit_user="warm")
         other.compact()
         other.lookup([{"k": 1}])
         list(other.to_batches())

@@ -11,9 +11,7 @@ from pkray.errors import InputError, OptionError, SchemaError, TableNotFoundErro
 @pytest.fixture
 def table(catalog):
     table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "INT")], ["id"])
-    with table.open_writer() as writer:
-        writer.upsert([{"id": 1, "v": 1}])
-        writer.commit()
+    table.upsert([{"id": 1, "v": 1}])
     return table
 
 
@@ -74,9 +72,7 @@ def test_a_system_table_without_a_name(table: pkray.Table):
 def test_rows_without_columns_are_as_many(catalog, options):
     table = catalog.create_table("db.many", [("id", "BIGINT"), ("v", "INT")], ["id"], (), options)
     for first in range(3):
-        with table.open_writer() as writer:
-            writer.upsert([{"id": first + more, "v": 1} for more in range(3)])
-            writer.commit()
+        table.upsert([{"id": first + more, "v": 1} for more in range(3)])
     keys = [{"id": 1}, {"id": 9}, {"id": 2}]
     assert table.to_arrow(columns=[]).num_rows == len(table.to_pandas(columns=[])) == 5
     assert sum(batch.num_rows for batch in table.to_batches(columns=[], filter="id > 2")) == 2
@@ -122,9 +118,7 @@ def test_types_in_types_beyond_what_parquet_reads(catalog, table):
     value = 7
     for _ in range(48):
         value = [value]
-    with kept.open_writer() as writer:
-        writer.upsert([{"id": 1, "v": value}])
-        writer.commit()
+    kept.upsert([{"id": 1, "v": value}])
     assert kept.to_arrow()["v"].to_pylist() == [value]
 
 

@@ -138,9 +138,11 @@ def test_two_that_commit_at_once_lose_nothing(catalog, options, request):
         with pkray.connect(f"az://{CONTAINER}/{request.node.name}", **options) as own:
             table = own.load_table("d.t")
             for number in range(5):
-                with table.open_writer(f"user-{user}") as writer:
-                    writer.upsert([{"k": 1000 * user + number, "v": number}])
-                    writer.commit(number)
+                table.upsert(
+                    [{"k": 1000 * user + number, "v": number}],
+                    commit_user=f"user-{user}",
+                    commit_identifier=number,
+                )
 
     with ThreadPoolExecutor(2) as threads:
         list(threads.map(commit, range(2)))

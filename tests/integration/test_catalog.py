@@ -30,9 +30,11 @@ def on_disk(tmp_path: Path) -> Iterator[pkray.Catalog]:
 def made(catalog: pkray.Catalog, name: str = "shop.orders", *ids: int) -> pkray.Table:
     table = catalog.create_table(name, COLUMNS, ["id"])
     if ids:
-        with table.open_writer("job") as writer:
-            writer.upsert([{"id": number, "v": number * 10} for number in ids])
-            writer.commit(1)
+        table.upsert(
+            [{"id": number, "v": number * 10} for number in ids],
+            commit_user="job",
+            commit_identifier=1,
+        )
     return table
 
 
@@ -78,9 +80,7 @@ def test_a_renamed_table_has_its_rows_tags_and_branches(on_disk):
     on_disk.rename_table("shop.orders", "archive.old")
     assert on_disk.list_tables() == ["archive.old"]
     renamed = on_disk.load_table("archive.old")
-    with renamed.open_writer("job") as writer:
-        writer.upsert([{"id": 2, "v": 20}])
-        writer.commit(2)
+    renamed.upsert([{"id": 2, "v": 20}], commit_user="job", commit_identifier=2)
     assert renamed.to_arrow()["id"].to_pylist() == [1, 2]
     assert renamed.to_arrow(tag="v1")["id"].to_pylist() == [1]
     assert renamed.branch("b").lookup([{"id": 1}])["v"].to_pylist() == [10]
@@ -139,9 +139,7 @@ def test_a_system_table_by_name(catalog):
 
 def test_a_system_table_of_rows_is_read_as_it_is_taken(catalog):
     table = made(catalog, "shop.orders", 1, 2)
-    with table.open_writer("job") as writer:
-        writer.delete([{"id": 1}])
-        writer.commit(2)
+    table.delete([{"id": 1}], commit_user="job", commit_identifier=2)
     log = catalog.load_table("shop.orders$audit_log")
     assert log.arrow_schema.names == ["rowkind", "id", "v"]
     assert log.to_arrow(["rowkind"], "id = 1").to_pydict() == {"rowkind": ["+I", "-D"]}
@@ -191,9 +189,7 @@ def test_system_tables_of_a_branch(catalog):
     table = made(catalog, "shop.orders", 1)
     table.tags.create("v1")
     table.branches.create("b", tag="v1")
-    with table.branch("b").open_writer("other") as writer:
-        writer.upsert([{"id": 5, "v": 1}])
-        writer.commit(7)
+    table.branch("b").upsert([{"id": 5, "v": 1}], commit_user="other", commit_identifier=7)
     users = catalog.load_table("shop.orders$branch_b$snapshots").to_arrow(["commit_user"])
     assert users.to_pydict() == {"commit_user": ["job", "other"]}
     assert catalog.load_table("shop.orders$snapshots").to_arrow().num_rows == 1

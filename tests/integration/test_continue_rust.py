@@ -214,9 +214,7 @@ def test_a_type(tmp_path, kind, role):
     rust.insert("db.t", _as_rust(scalar, values, 0))
     assert _read(table, scalar) == dict(enumerate(values))
     changed = values[::2]
-    with table.open_writer() as writer:
-        writer.upsert(_as_rust(scalar, changed, 0 if role == "value" else 100))
-        writer.commit()
+    table.upsert(_as_rust(scalar, changed, 0 if role == "value" else 100))
     expected = dict(enumerate(values))
     if role == "value":
         expected |= dict(enumerate(changed))

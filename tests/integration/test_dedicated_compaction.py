@@ -29,9 +29,7 @@ def make(catalog: pkray.Catalog, **options: str) -> pkray.Table:
 
 
 def write(table: pkray.Table, value: str, ids: range = range(20)) -> None:
-    with table.open_writer() as writer:
-        writer.upsert([{"dt": dt, "id": i, "v": value} for dt in "ab" for i in ids])
-        writer.commit()
+    table.upsert([{"dt": dt, "id": i, "v": value} for dt in "ab" for i in ids])
 
 
 def levels(table: pkray.Table) -> dict[tuple[str, int], list[int]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import invariant
 
 import pkray
 from pkray.commit.index_files import index_files
@@ -23,24 +21,10 @@ from pkray.format.index_file import HASH
 from pkray.metadata.live import live_files
 from pkray.scan.split import Split
 from tests.effort import examples
-from tests.integration.readers import read_with_rust, rows_of
+from tests.integration import table_machine
+from tests.integration.table_machine import SCHEMA, TableMachine, as_keys, as_rows
 
-SCHEMA = pa.schema([("dt", pa.string()), ("id", pa.int64()), ("v", pa.string())])
 TARGET = 5
-KEYS = st.tuples(st.sampled_from(["a", "b/c", ""]), st.integers(-40, 40))
-ROWS = st.dictionaries(KEYS, st.text(max_size=8) | st.none(), min_size=1, max_size=30)
-
-
-def as_rows(entries: dict) -> pa.Table:
-    rows = [{"dt": dt, "id": number, "v": v} for (dt, number), v in entries.items()]
-    return pa.Table.from_pylist(rows, SCHEMA)
-
-
-def content(table: pa.Table) -> dict:
-    rows = rows_of(table.select(SCHEMA.names) if table.num_rows else table, ["dt", "id"])
-    found = {(dt, number): v for dt, number, v in rows}
-    assert len(found) == len(rows), "a key is there twice"
-    return found
 
 
 def check_index(table: pkray.Table, target: int) -> None:
@@ -69,117 +53,21 @@ def check_index(table: pkray.Table, target: int) -> None:
             assert set(hashes) <= set(indexed[bucket])
 
 
-class DynamicMachine(RuleBasedStateMachine):
-    """`committed` is the dict at the last commit, `latest` with what is written since."""
-
-    partitioned = True
-
-    @initialize(owners=st.integers(1, 4), producer=st.sampled_from(["none", "lookup"]))
-    def create(self, owners: int, producer: str) -> None:
-        self.folder = tempfile.mkdtemp()
-        self.committed: dict = {}
-        self.latest: dict = {}
-        self.identifier = 0
-        with pkray.connect(self.folder) as catalog:
-            catalog.create_table(
-                "db.t",
-                SCHEMA,
-                primary_keys=["dt", "id"],
-                partition_keys=["dt"] if self.partitioned else [],
-                options={
-                    "bucket": "-1",
-                    "dynamic-bucket.target-row-num": str(TARGET),
-                    "changelog-producer": producer,
-                    "num-sorted-run.compaction-trigger": "3",
-                },
-            )
-        self.open(owners)
-
-    def open(self, owners: int) -> None:
-        self.catalog = pkray.connect(self.folder, runtime_options={"owners": owners})
-        self.table = self.catalog.load_table("db.t")
-        self.writer = self.table.open_writer("model")
-
-    @rule(rows=ROWS)
-    def upsert(self, rows: dict) -> None:
-        self.writer.upsert(as_rows(rows))
-        self.latest.update(rows)
-
-    @rule(keys=st.sets(KEYS, min_size=1, max_size=6))
-    def delete(self, keys: set) -> None:
-        self.writer.delete([{"dt": dt, "id": number} for dt, number in keys])
-        for key in keys:
-            self.latest.pop(key, None)
-
-    @rule(full_compact=st.booleans())
-    def commit(self, full_compact: bool) -> None:
-        self.writer.commit(self.identifier, full_compact=full_compact)
-        self.identifier += 1
-        self.committed = dict(self.latest)
-
-    @rule(rows=ROWS)
-    def commit_again(self, rows: dict) -> None:
-        """Rows under a commit name that is taken change nothing."""
-        if self.identifier == 0:
-            return
-        self.writer.abort()
-        self.writer.upsert(as_rows(rows))
-        self.writer.commit(self.identifier - 1)
-        self.latest = dict(self.committed)
-
-    @rule()
-    def abort(self) -> None:
-        self.writer.abort()
-        self.latest = dict(self.committed)
-
-    @rule(rows=ROWS, commits=st.booleans())
-    def write_beside(self, rows: dict, commits: bool) -> None:
-        """Another session of the same service; what it writes is not seen once it is dropped."""
-        if self.latest != self.committed:
-            return
-        with self.table.open_writer("beside") as other:
-            other.upsert(as_rows(rows))
-            if commits:
-                other.commit()
-                self.committed.update(rows)
-                self.latest = dict(self.committed)
-
-    @rule(owners=st.integers(1, 4))
-    def reopen(self, owners: int) -> None:
-        self.catalog.close()
-        self.latest = dict(self.committed)
-        self.open(owners)
-
-    @rule()
-    def compact(self) -> None:
-        self.table.compact()
-
-    @rule(keys=st.sets(KEYS, min_size=1, max_size=20))
-    def look_up(self, keys: set) -> None:
-        asked = [{"dt": dt, "id": number} for dt, number in keys]
-        for visibility, expected in (("latest", self.latest), ("committed", self.committed)):
-            found = content(self.table.lookup(asked, visibility=visibility))
-            assert found == {key: v for key, v in expected.items() if key in keys}
-
-    @rule(number=st.integers(-40, 40))
-    def read_one_key(self, number: int) -> None:
-        found = content(self.table.to_arrow(filter=f"id = {number}"))
-        assert found == {key: v for key, v in self.committed.items() if key[1] == number}
+class DynamicMachine(TableMachine):
+    def options(self) -> st.SearchStrategy[dict[str, str]]:
+        return st.fixed_dictionaries(
+            {
+                "bucket": st.just("-1"),
+                "dynamic-bucket.target-row-num": st.just(str(TARGET)),
+                "changelog-producer": st.sampled_from(["none", "lookup"]),
+                "num-sorted-run.compaction-trigger": st.just("3"),
+            }
+        )
 
     @invariant()
-    def reads_agree(self) -> None:
-        if not hasattr(self, "table"):
-            return
-        assert content(self.table.to_arrow()) == self.committed
-        if self.partitioned:
+    def indexes_agree(self) -> None:
+        if hasattr(self, "table") and self.partitioned:
             check_index(self.table, TARGET)
-
-    def teardown(self) -> None:
-        if hasattr(self, "folder"):
-            if self.committed:
-                assert content(read_with_rust(self.folder, "db.t")) == self.committed
-            self.catalog.close()
-            shutil.rmtree(self.folder)
 
 
 class UnpartitionedMachine(DynamicMachine):
@@ -197,6 +85,10 @@ TestUnpartitioned.settings = CHECKS
 def catalog(tmp_path):
     with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
         yield catalog
+
+
+def content(table: pa.Table) -> dict:
+    return {key: v for key, (v, _) in table_machine.content(table).items()}
 
 
 def dynamic(catalog: pkray.Catalog, **options: str) -> pkray.Table:
@@ -295,5 +187,4 @@ def test_a_distributed_push_whose_tasks_fail_and_are_repeated(catalog):
         session.commit(reports)
         assert content(table.to_arrow()) == expected
         check_index(table, 10)
-    keys = [{"dt": dt, "id": number} for dt, number in expected]
-    assert content(table.lookup(keys)) == expected
+    assert content(table.lookup(as_keys(expected))) == expected

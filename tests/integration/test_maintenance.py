@@ -39,9 +39,7 @@ def rows(*cells: tuple[str, int, str]) -> pa.Table:
 
 
 def put(table, *cells: tuple[str, int, str]) -> None:
-    with table.open_writer() as writer:
-        writer.upsert(rows(*cells))
-        writer.commit()
+    table.upsert(rows(*cells))
 
 
 def content(table, **moment) -> set[tuple[str, int, str]]:

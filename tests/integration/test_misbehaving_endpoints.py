@@ -103,9 +103,7 @@ def test_a_job_does_not_notice_lists_that_break_off(connect, broken):
     broken.spoil("LIST", *[None, None, breaks_off] * 100)
     table = connect().create_table("db.t", SCHEMA, ["id"])
     for number in range(2):
-        with table.open_writer("u") as writer:
-            writer.upsert([{"id": number, "v": "x"}])
-            writer.commit()
+        table.upsert([{"id": number, "v": "x"}], commit_user="u")
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert sorted(connect().load_table("db.t").to_arrow()["id"].to_pylist()) == [0, 1]
     assert table.snapshots()["snapshot_id"].to_pylist() == [2]
@@ -123,9 +121,7 @@ def test_a_job_does_not_notice_lists_that_break_off(connect, broken):
     ids=["load", "upsert", "expire", "orphans"],
 )
 def test_a_page_that_answers_lists_makes_no_table_empty(connect, broken, kind, use):
-    with connect().create_table("db.t", SCHEMA, ["id"]).open_writer() as writer:
-        writer.upsert([{"id": 1, "v": "x"}])
-        writer.commit()
+    connect().create_table("db.t", SCHEMA, ["id"]).upsert([{"id": 1, "v": "x"}])
     catalog, other = connect(), connect()
     table = catalog.load_table("db.t")
     broken.spoil(kind, is_a_page, always=True)

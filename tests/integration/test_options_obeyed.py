@@ -37,9 +37,7 @@ def create(catalog: pkray.Catalog, columns: Any = PLAIN, **options: str) -> pkra
 
 
 def commit(table: pkray.Table, rows: object) -> None:
-    with table.open_writer() as writer:
-        writer.upsert(rows)
-        writer.commit()
+    table.upsert(rows)
 
 
 def eventually(condition: Any) -> bool:

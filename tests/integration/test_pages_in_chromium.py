@@ -256,28 +256,17 @@ def test_a_key_is_looked_up(page):
 
 
 @pytest.mark.parametrize(
-    ("button", "said"),
+    ("place", "button", "said"),
     [
-        ("Show the newest changes", "the newest snapshot first"),
-        ("Show what compaction did", "Compactions of the snapshots"),
-        ("Show rows", "100 rows of snapshot"),
+        ("table", "Show the newest changes", "the newest snapshot first"),
+        ("table", "Show what compaction did", "Compactions of the snapshots"),
+        ("table", "Show rows", "100 rows of snapshot"),
+        ("query", "Show the epochs before", "Epochs that changed the result"),
+        ("query", "Verify the result", "equal at snapshot"),
     ],
 )
-def test_what_is_asked_for_at_a_table_is_shown(page, button, said):
-    show(page, "table")
-    page.get_by_role("button", name=button).click()
-    expect(page.get_by_text(said)).to_be_visible()
-
-
-@pytest.mark.parametrize(
-    ("button", "said"),
-    [
-        ("Show the epochs before", "Epochs that changed the result"),
-        ("Verify the result", "equal at snapshot"),
-    ],
-)
-def test_what_is_asked_for_at_a_query_is_shown(page, button, said):
-    show(page, "query")
+def test_what_is_asked_for_at_a_page_is_shown(page, place, button, said):
+    show(page, place)
     page.get_by_role("button", name=button).click()
     expect(page.get_by_text(said)).to_be_visible()
 

@@ -287,15 +287,9 @@ def test_the_bucket_key_leaves_out_buckets(catalog: pkray.Catalog) -> None:
 
 def test_all_columns_of_a_bucket_key_are_needed(catalog: pkray.Catalog) -> None:
     table = _table(catalog, {"bucket": "8", "bucket-key": "a,b"})
-    with table.open_writer() as writer:
-        writer.upsert(
-            [
-                {"p": "x", "a": a, "b": b, "v": a, "s": None, "d": None}
-                for a in range(8)
-                for b in TEXTS
-            ]
-        )
-        writer.commit()
+    table.upsert(
+        [{"p": "x", "a": a, "b": b, "v": a, "s": None, "d": None} for a in range(8) for b in TEXTS]
+    )
     assert table.explain(filter="a = 1").buckets_read > 4
     assert table.explain(filter="a = 1 AND b = 'ab'").buckets_read == 1
     assert table.explain(filter="a IN (1, 2) AND b IN ('ab', 'b')").buckets_read <= 4
@@ -369,17 +363,13 @@ def test_a_report_prints_and_has_a_dict(catalog: pkray.Catalog) -> None:
 def test_statistics_of_older_schemas_are_those_of_their_columns(catalog: pkray.Catalog) -> None:
     columns = [("k", "BIGINT"), ("a", "INT"), ("b", "INT")]
     table = catalog.create_table("db.evolved", columns, ["k"], options={"write-only": "true"})
-    with table.open_writer() as writer:
-        writer.upsert([{"k": k, "a": -5, "b": 50} for k in range(5)])
-        writer.commit()
+    table.upsert([{"k": k, "a": -5, "b": 50} for k in range(5)])
     table.alter.apply(
         [DropColumn("a"), RenameColumn("b", "a"), AddColumn("c", "INT"), AddColumn("b", "INT")]
     )
     table.alter.change_type("a", "BIGINT")
     table = catalog.load_table("db.evolved")
-    with table.open_writer() as writer:
-        writer.upsert([{"k": k, "a": 1 << 40, "b": -5, "c": 7} for k in range(10, 15)])
-        writer.commit()
+    table.upsert([{"k": k, "a": 1 << 40, "b": -5, "c": 7} for k in range(10, 15)])
     for text, count, files in (
         ("a = 50", 5, 1),
         ("a = -5", 0, 1),

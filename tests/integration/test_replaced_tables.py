@@ -25,9 +25,7 @@ def catalogs(request, tmp_path):
 
 def fill(table: pkray.Table, commits: int, row: dict[str, Any]) -> None:
     for number in range(commits):
-        with table.open_writer("job") as writer:
-            writer.upsert([{"id": number, **row}])
-            writer.commit(number)
+        table.upsert([{"id": number, **row}], commit_user="job", commit_identifier=number)
 
 
 def replace(catalog: pkray.Catalog, commits: int, columns: Any = NEW) -> pkray.Table:

@@ -110,9 +110,7 @@ def test_tables_of_every_kind(tmp_path, options):
     table.rescale(5)
     assert content(table.to_arrow()) == before
     assert totals(table) == {"a": 5}
-    with table.open_writer() as writer:
-        writer.upsert(rows("a", range(20, 30), "three"))
-        writer.commit()
+    table.upsert(rows("a", range(20, 30), "three"))
     expected = {**before, **{("a", number): "three" for number in range(20, 30)}}
     assert content(table.to_arrow()) == expected
 
@@ -184,9 +182,7 @@ def test_an_open_writer_is_told(tmp_path):
         with pytest.raises(errors.SchemaChangedError, match="buckets"):
             writer.upsert(rows("a", [2], "lost"))
     assert content(table.to_arrow()) == before
-    with table.open_writer("job") as writer:
-        writer.upsert(rows("a", [1], "written"))
-        writer.commit()
+    table.upsert(rows("a", [1], "written"), commit_user="job")
     assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
 
 
@@ -210,9 +206,7 @@ def test_a_writer_of_another_process_is_told(tmp_path):
             table.rescale(5)
             with pytest.raises((errors.SchemaChangedError, errors.CommitConflictError)):
                 rival.commit()
-        with elsewhere.load_table("db.t").open_writer() as rival:
-            rival.upsert(rows("a", [1], "theirs"))
-            rival.commit()
+        elsewhere.load_table("db.t").upsert(rows("a", [1], "theirs"))
     assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}
 
 
@@ -227,9 +221,7 @@ def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
             for work in (writer.upsert, writer.upsert, writer.delete, lambda _: writer.commit()):
                 with pytest.raises(errors.SchemaChangedError, match="open a new writer"):
                     work(rows("a", range(9), "lost"))
-        with catalog.load_table("db.t").open_writer() as writer:
-            writer.upsert(rows("a", [1], "written"))
-            writer.commit()
+        catalog.load_table("db.t").upsert(rows("a", [1], "written"))
     assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
 
 
@@ -394,9 +386,7 @@ def test_beside_a_writer_that_goes_on(tmp_path):
             numbers = range(turn * 3 % 40, turn * 3 % 40 + 10)
             try:
                 fresh = pkray.Catalog(str(tmp_path), table.runtime).load_table("db.t")
-                with fresh.open_writer() as writer:
-                    writer.upsert(rows("a", numbers, str(turn)))
-                    writer.commit()
+                fresh.upsert(rows("a", numbers, str(turn)))
                 written.update({("a", number): str(turn) for number in numbers})
             except (errors.SchemaChangedError, errors.PartitionBucketsError):
                 continue
@@ -426,9 +416,7 @@ def test_bucket_key_and_another_number_of_buckets(tmp_path):
         "db.t", columns, ["id", "user"], options={"bucket": "4", "bucket-key": "user"}
     )
     data = [{"id": n, "user": f"u{n % 7}", "v": str(n)} for n in range(60)]
-    with table.open_writer() as writer:
-        writer.upsert(data)
-        writer.commit()
+    table.upsert(data)
     keys = [{"id": row["id"], "user": row["user"]} for row in data]
     for buckets in (4, 3):
         table.rescale(buckets)
@@ -448,9 +436,7 @@ def test_mod_buckets_of_negative_keys(tmp_path):
     options = {"bucket": "3", "bucket-function.type": "mod"}
     table = catalog.create_table("db.t", columns, ["id"], options=options)
     data = [{"id": number, "v": str(number)} for number in range(-10, 10)]
-    with table.open_writer() as writer:
-        writer.upsert(data)
-        writer.commit()
+    table.upsert(data)
     assert table.lookup([{"id": row["id"]} for row in data]).to_pylist() == data
     for row in data:
         assert table.to_arrow(filter=f"id = {row['id']}").to_pylist() == [row]

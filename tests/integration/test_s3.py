@@ -54,9 +54,7 @@ def rows(start: int, count: int, v: str) -> pa.Table:
 
 
 def put(table: pkray.Table, data: pa.Table, user: str = "s3", identifier: int | None = None) -> Any:
-    with table.open_writer(user) as writer:
-        writer.upsert(data)
-        return writer.commit(commit_identifier=identifier)
+    return table.upsert(data, commit_user=user, commit_identifier=identifier)
 
 
 def content(table: pkray.Table) -> dict[int, str]:
@@ -70,9 +68,7 @@ def test_a_table_lives_in_the_store(connect):
     table = create(catalog)
     put(table, rows(0, 10, "old"))
     put(table, rows(5, 10, "new"))
-    with table.open_writer() as writer:
-        writer.delete([{"dt": "a b/c", "id": 0}])
-        writer.commit()
+    table.delete([{"dt": "a b/c", "id": 0}])
     expected = {n: "old" if n < 5 else "new" for n in range(1, 15)}
     assert content(table) == expected
     assert table.compact(full=True).commit_kind == "COMPACT"

@@ -13,9 +13,7 @@ def test_files_of_older_columns_are_read_under_the_new_ones(tmp_path):
     warehouse = str(tmp_path)
     with pkray.connect(warehouse) as catalog:
         table = catalog.create_table("db.t", [("id", "INT"), ("v", "STRING")], ["id"])
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "v": "a"}])
-            writer.commit()
+        table.upsert([{"id": 1, "v": "a"}])
     other = RustCatalog(warehouse)
     other.sql("ALTER TABLE paimon.db.t ADD COLUMN w INT")
     other.sql("ALTER TABLE paimon.db.t RENAME COLUMN v TO u")
@@ -46,9 +44,7 @@ def test_another_engine_reads_changed_fields_of_rows(tmp_path, change):
     columns = [("id", "INT"), ("r", "ROW<x INT, y STRING>"), ("l", "ARRAY<ROW<p INT>>")]
     with pkray.connect(str(tmp_path)) as catalog:
         table = catalog.create_table("db.t", columns, ["id"])
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "r": {"x": 1, "y": "s"}, "l": [{"p": 3}, None]}])
-            writer.commit()
+        table.upsert([{"id": 1, "r": {"x": 1, "y": "s"}, "l": [{"p": 3}, None]}])
         method, *arguments = change
         getattr(table.alter, method)(*arguments)
         mine = table.to_arrow().to_pylist()

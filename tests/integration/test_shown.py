@@ -16,9 +16,7 @@ MARKUP = "<img src=x onerror=alert(1)>&\"'"
 def table(catalog: pkray.Catalog) -> pkray.Table:
     columns = [("id", "BIGINT"), (MARKUP, "STRING")]
     table = catalog.create_table("db.<i>t", columns, ["id"], comment=MARKUP)
-    with table.open_writer("job") as writer:
-        writer.upsert([{"id": 1, MARKUP: "v"}])
-        writer.commit(7)
+    table.upsert([{"id": 1, MARKUP: "v"}], commit_user="job", commit_identifier=7)
     table.tags.create("v1")
     return table
 

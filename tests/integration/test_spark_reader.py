@@ -18,9 +18,7 @@ ROWS = pa.table({"dt": ["a", "a", "b"], "id": [1, 2, 3]}, SCHEMA)
 def test_the_reader_plans_fewer_splits_and_returns_every_filter(tmp_path):
     with pkray.connect(str(tmp_path)) as catalog:
         table = catalog.create_table("db.t", SCHEMA, ["dt", "id"], ["dt"])
-        with table.open_writer("w") as writer:
-            writer.upsert(ROWS)
-            writer.commit()
+        table.upsert(ROWS, commit_user="w")
         request = request_for(table.view(), table.location, None, None)
         reader = TableReader(request, spark_schema(SCHEMA))
         assert len(reader.partitions()) == 2

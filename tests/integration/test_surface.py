@@ -21,9 +21,7 @@ def table(catalog):
 
 
 def put(table, rows, identifier=None):
-    with table.open_writer("test") as writer:
-        writer.upsert(rows)
-        return writer.commit(commit_identifier=identifier)
+    return table.upsert(rows, commit_user="test", commit_identifier=identifier)
 
 
 def test_upsert_takes_every_kind_of_data(table):
@@ -213,9 +211,7 @@ def test_names_start_as_the_options_say(tmp_path):
     with pkray.connect(str(tmp_path)) as catalog:
         schema = [("id", "BIGINT NOT NULL"), ("v", "STRING")]
         table = catalog.create_table("db.t", schema, ["id"], options=options)
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "v": "a"}])
-            snapshot = writer.commit()
+        snapshot = table.upsert([{"id": 1, "v": "a"}])
         assert snapshot.commit_user.startswith("etl-")
         names = sorted(path.name.split("-")[0] for path in tmp_path.rglob("*.parquet"))
         assert names == ["changes", "rows"]

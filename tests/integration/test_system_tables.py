@@ -52,9 +52,11 @@ def table(catalog: pkray.Catalog) -> pkray.Table:
             writer.upsert([_row("z", 2, 9, number)])
             writer.commit(number)
     made.compact(full=True)
-    with made.open_writer("writer") as writer:
-        writer.upsert([{**_row("z", 2, 9, 7), "total": None, "price": None}])
-        writer.commit(7)
+    made.upsert(
+        [{**_row("z", 2, 9, 7), "total": None, "price": None}],
+        commit_user="writer",
+        commit_identifier=7,
+    )
     return made
 
 

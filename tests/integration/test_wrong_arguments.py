@@ -68,9 +68,7 @@ def catalog(warehouse: Path) -> Iterator[pkray.Catalog]:
 @pytest.fixture
 def table(catalog: pkray.Catalog) -> pkray.Table:
     made = catalog.create_table("db.t", COLUMNS, ["id", "dt"], ["dt"])
-    with made.open_writer("job") as writer:
-        writer.upsert(ROWS)
-        writer.commit(1)
+    made.upsert(ROWS, commit_user="job", commit_identifier=1)
     made.tags.create("v1")
     made.branches.create("b", "v1")
     return made

@@ -43,9 +43,9 @@ def test_a_branch_is_read_by_both(both: Both) -> None:
     both.table.tags.create("start")
     both.table.branches.create("trial", tag="start")
     before = values(both)
-    with both.table.branch("trial").open_writer("job") as writer:
-        writer.upsert([{"k": 70, "v": "branch"}])
-        writer.commit(1)
+    both.table.branch("trial").upsert(
+        [{"k": 70, "v": "branch"}], commit_user="job", commit_identifier=1
+    )
     assert values(both, branch="trial") == {**before, 70: "branch"}
     assert values(both) == before
     both.table.branches.fast_forward("trial")

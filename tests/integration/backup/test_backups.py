@@ -51,9 +51,7 @@ def store(tmp_path):
 
 
 def put(table, rows: dict[int, int]) -> int:
-    with table.open_writer("job") as writer:
-        writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-        writer.commit()
+    table.upsert([{"k": key, "v": value} for key, value in rows.items()], commit_user="job")
     return table.latest_snapshot().id
 
 

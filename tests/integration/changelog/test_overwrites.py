@@ -104,9 +104,7 @@ def test_dropped_partitions_are_told_of(tmp_path):
             partition_keys=["dt"],
             options={"bucket": "1", **options},
         )
-        with table.open_writer() as writer:
-            writer.upsert([{"dt": dt, "k": 1, "v": dt} for dt in "ab"])
-            writer.commit()
+        table.upsert([{"dt": dt, "k": 1, "v": dt} for dt in "ab"])
         table.drop_partitions([{"dt": "a"}])
         found = table.changelog(2).to_pylist()
         assert [(row["_row_kind"], row["dt"]) for row in found] == [("-D", "a")]

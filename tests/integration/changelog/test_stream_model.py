@@ -35,6 +35,10 @@ def told(table, producer: str, number: int) -> State | None:
     return state_at(table, number)
 
 
+def check(after, expected):
+    assert not {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
+
+
 @pytest.mark.parametrize("name", PLAIN)
 def test_a_stream_from_any_snapshot_gives_the_table_at_all_later_ones(tmp_path, name):
     rng = random.Random(name)
@@ -50,15 +54,13 @@ def test_a_stream_from_any_snapshot_gives_the_table_at_all_later_ones(tmp_path, 
                 mode="from-snapshot-full", from_snapshot=first, until_snapshot=last
             ) as stream:
                 after = filled(refresher.follow(stream), first, last, {})
-            wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
-            assert not wrong
+            check(after, expected)
             if expected[first] is None:
                 continue
             refresher = Follower(name in COMPLETE, dict(expected[first]))
             with table.stream(from_snapshot=first + 1, until_snapshot=last) as stream:
                 after = filled(refresher.follow(stream), first + 1, last, expected[first])
-            wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
-            assert not wrong
+            check(after, expected)
 
 
 @pytest.mark.sampled(5)
@@ -78,8 +80,7 @@ def test_a_normalised_stream_is_complete_and_gives_the_table_at_every_snapshot(t
                 mode="from-snapshot-full", from_snapshot=first, until_snapshot=last, normalize=True
             ) as stream:
                 after = filled(refresher.follow(stream), first, last, {})
-            wrong = {n for n, s in after.items() if expected[n] is not None and s != expected[n]}
-            assert not wrong
+            check(after, expected)
         refresher = Follower(complete=True)
         after = filled(
             refresher.follow(table.changelog_batches(normalize=True)), 1, last, refresher.state

@@ -18,9 +18,7 @@ def run(tmp_path, capsys, monkeypatch):
         table = catalog.create_table(
             "db.t", [("id", "INT"), ("a", "INT NOT NULL"), ("r", "ROW<x INT>")], ["id"]
         )
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "a": 2, "r": {"x": 3}}])
-            writer.commit()
+        table.upsert([{"id": 1, "a": 2, "r": {"x": 3}}])
 
     def call(*words: str) -> tuple[int, str, str]:
         with pytest.raises(SystemExit) as exit_:

@@ -17,9 +17,7 @@ def run(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path / "warehouse"))
     with pkray.connect(tmp_path / "warehouse") as catalog:
         table = catalog.create_table("db.t", [("k", "INT"), ("v", "INT")], ["k"])
-        with table.open_writer() as writer:
-            writer.upsert([{"k": 1, "v": 1}])
-            writer.commit()
+        table.upsert([{"k": 1, "v": 1}])
 
     def call(command: str, *words: str, code: int = 0, err: str = "") -> list[dict[str, Any]]:
         with pytest.raises(SystemExit) as left:

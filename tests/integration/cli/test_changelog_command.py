@@ -15,9 +15,7 @@ def warehouse(tmp_path):
             "db.t", [("k", "BIGINT"), ("v", "STRING")], ["k"], options={"bucket": "1"}
         )
         for number in range(1, 4):
-            with table.open_writer() as writer:
-                writer.upsert([{"k": 0, "v": f"at {number}"}])
-                writer.commit()
+            table.upsert([{"k": 0, "v": f"at {number}"}])
         table.tags.create("two", 2)
     return str(tmp_path)
 

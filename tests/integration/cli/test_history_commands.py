@@ -17,9 +17,7 @@ def run(tmp_path, capsys, monkeypatch):
     with pkray.connect(str(tmp_path)) as catalog:
         table = catalog.create_table("db.t", [("k", "BIGINT"), ("v", "STRING")], ["k"])
         for turn in range(3):
-            with table.open_writer() as writer:
-                writer.upsert([{"k": turn, "v": f"turn {turn}"}])
-                writer.commit()
+            table.upsert([{"k": turn, "v": f"turn {turn}"}])
 
     def run(*words: str):
         with pytest.raises(SystemExit) as exit_:

@@ -21,9 +21,7 @@ def warehouse(tmp_path, monkeypatch) -> Path:
     with pkray.connect(str(tmp_path)) as catalog:
         table = catalog.create_table("d.t", columns, ["dt", "k"], ["dt"], options)
         for day in ("2020-01-01", "2999-01-01", "2999-01-02"):
-            with table.open_writer() as writer:
-                writer.upsert([{"dt": day, "k": 1, "v": "x"}])
-                writer.commit()
+            table.upsert([{"dt": day, "k": 1, "v": "x"}])
     return tmp_path
 
 

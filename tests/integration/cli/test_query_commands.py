@@ -22,9 +22,7 @@ def warehouse(tmp_path) -> str:
     root = str(tmp_path / "warehouse")
     with pkray.connect(root) as catalog:
         table = catalog.create_table("default.t", [("k", "INT"), ("v", "INT")], ["k"])
-        with table.open_writer() as writer:
-            writer.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 1}])
-            snapshot = writer.commit()
+        snapshot = table.upsert([{"k": 1, "v": 1}, {"k": 2, "v": 1}])
         query = catalog.sql("SELECT v, COUNT(*) AS n FROM t GROUP BY v").materialize("default.r")
         query.wait({"default.t": snapshot.id})
         query.stop()

@@ -18,9 +18,7 @@ def warehouse(tmp_path: Path) -> Path:
         table = catalog.create_table(
             "db.t", [("k", "BIGINT"), ("s", "INT")], ["k"], options={"sequence.field": "s"}
         )
-        with table.open_writer("job") as writer:
-            writer.upsert([{"k": k, "s": 5} for k in range(3)])
-            writer.commit(1)
+        table.upsert([{"k": k, "s": 5} for k in range(3)], commit_user="job", commit_identifier=1)
     return tmp_path
 
 

@@ -15,9 +15,7 @@ from pkray.cli import main
 def warehouse(tmp_path: Path) -> Path:
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("k", "BIGINT"), ("tag", "STRING")], ["k"])
-        with table.open_writer() as writer:
-            writer.upsert([{"k": 1, "tag": "a"}])
-            writer.commit()
+        table.upsert([{"k": 1, "tag": "a"}])
     return tmp_path
 
 

@@ -16,9 +16,7 @@ from pkray.cli import main
 def warehouse(tmp_path: Path) -> str:
     with pkray.connect(tmp_path) as catalog:
         table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "ARRAY<INT>")], ["id"])
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "v": [1]}, {"id": 2, "v": None}])
-            writer.commit()
+        table.upsert([{"id": 1, "v": [1]}, {"id": 2, "v": None}])
     return str(tmp_path)
 
 

@@ -33,9 +33,7 @@ def widen(table: pkray.Table, name: str, **row: object) -> pkray.Table:
     """Another column, and a row with it."""
     table.alter.add_column(name, "STRING")
     if row:
-        with table.open_writer() as writer:
-            writer.upsert([row])
-            writer.commit()
+        table.upsert([row])
     return table
 
 
@@ -96,9 +94,7 @@ def test_rows_that_were_written_before_are_refused(take_over, elsewhere):
                 writer.commit()
         found = elsewhere.load_table("db.t")
         assert found.lookup([*KEYS, {"k": 2}]).to_pylist() == rows
-    with found.open_writer() as writer:
-        writer.upsert([{"k": 2, "v": "again", "theirs": "again"}])
-        writer.commit()
+    found.upsert([{"k": 2, "v": "again", "theirs": "again"}])
     assert found.lookup([{"k": 2}]).to_pylist() == [{"k": 2, "v": "again", "theirs": "again"}]
 
 
@@ -142,9 +138,7 @@ def test_files_are_read_by_the_columns_that_took_the_place_of_theirs(
     for name, column in (("db.t", "own"), ("db.t$branch_b", "theirs")):
         renamed = catalog.load_table(name)
         renamed.alter.rename_column("v", column)
-        with renamed.open_writer() as writer:
-            writer.upsert([{"k": 9, column: column}])
-            writer.commit()
+        renamed.upsert([{"k": 9, column: column}])
         if column == "theirs":
             catalog.load_table("db.t").branches.fast_forward("b")
         assert table.lookup(KEYS, visibility=visibility)["v"].to_pylist() == ["main", column]

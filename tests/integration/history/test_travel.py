@@ -122,9 +122,7 @@ def test_a_view_stays_at_its_snapshot(table):
 
 
 def test_rows_that_were_replaced_or_deleted_do_not_count(table):
-    with table.open_writer() as writer:
-        writer.delete([{"k": 1}])
-        writer.commit()
+    table.delete([{"k": 1}])
     assert table.at().count() == len(rows_at(5)) - 1
     assert table.at(snapshot_id=5).count() == len(rows_at(5))
     assert table.at().count("v = 'at 4'") == 0
@@ -176,9 +174,7 @@ def test_a_read_of_the_past_has_the_columns_of_then(table):
     table.tags.create("before")
     table.alter.rename_column("v", "text")
     table.alter.add_column("n", "INT")
-    with table.open_writer() as writer:
-        writer.upsert([{"k": 1, "text": "new", "n": 5}])
-        writer.commit()
+    table.upsert([{"k": 1, "text": "new", "n": 5}])
     assert table.to_arrow(filter="n = 5").to_pylist() == [{"k": 1, "text": "new", "n": 5}]
     assert table.to_arrow(tag="before", filter="v = 'at 5'").to_pylist() == [{"k": 0, "v": "at 5"}]
     found = table.lookup([{"k": 1}], visibility="committed", tag="before")

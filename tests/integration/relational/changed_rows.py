@@ -31,6 +31,13 @@ def change(table: Any, rows: dict[int, int | None], *deleted: int) -> int:
     return int(snapshot.id)
 
 
+def materialized(relation: Any, put: Put, rows: dict[int, int | None], *deleted: int) -> Any:
+    """Begin the query default.r over default.t, and have it read what is put there then."""
+    query = relation.materialize("default.r")
+    query.wait({"default.t": put(rows, *deleted)})
+    return query
+
+
 def rows_of(table: Any) -> Rows:
     """Count the rows, without the key that queries give rows that have none."""
     kept = table.drop_columns([each for each in table.column_names if each == "_row_key"])

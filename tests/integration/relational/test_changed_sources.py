@@ -10,7 +10,7 @@ import pytest
 
 import pkray
 from pkray.errors import PlanError, QueryFailedError
-from tests.integration.relational.changed_rows import content
+from tests.integration.relational.changed_rows import content, materialized
 
 TOTALS = "SELECT side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY side"
 
@@ -23,9 +23,7 @@ def put(catalog: pkray.Catalog) -> Callable[..., int]:
 
     def change(*rows: dict[str, Any]) -> int:
         table = catalog.load_table("default.t")
-        with table.open_writer(missing="null") as writer:
-            writer.upsert(list(rows))
-            snapshot = writer.commit()
+        snapshot = table.upsert(list(rows), missing="null")
         assert snapshot is not None
         return int(snapshot.id)
 
@@ -34,8 +32,7 @@ def put(catalog: pkray.Catalog) -> Callable[..., int]:
 
 @pytest.mark.parametrize("change", ["add", "drop"])
 def test_columns_that_a_query_does_not_read_come_and_go(catalog, put, tmp_path, change):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({"k": 1, "side": 1, "v": 1})})
+    query = materialized(catalog.sql(TOTALS), put, {"k": 1, "side": 1, "v": 1})
     alter = catalog.load_table("default.t").alter
     if change == "add":
         alter.add_column("more", "STRING")
@@ -95,8 +92,7 @@ CHANGES: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any] | str, str]]
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_column_that_is_read_stops_the_query_as_it_changes(catalog, put, name):
     change, mend, said = CHANGES[name]
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({"k": 1, "side": 1, "v": 1})})
+    query = materialized(catalog.sql(TOTALS), put, {"k": 1, "side": 1, "v": 1})
     change(catalog.load_table("default.t").alter)
     number = put({"k": 2, "side": 1})
     with pytest.raises(QueryFailedError, match=rf"column 'v' of default\.t, .*node 1 .*{said}"):
@@ -118,8 +114,7 @@ def test_a_column_that_is_read_stops_the_query_as_it_changes(catalog, put, name)
 
 
 def test_an_upgrade_reads_a_column_that_was_just_added(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({"k": 1, "side": 1, "v": 1})})
+    query = materialized(catalog.sql(TOTALS), put, {"k": 1, "side": 1, "v": 1})
     catalog.load_table("default.t").alter.add_column("more", "INT")
     newer = TOTALS.replace("AS total", "AS total, SUM(more) AS more")
     query.upgrade(newer)

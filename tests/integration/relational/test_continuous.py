@@ -18,15 +18,14 @@ from pkray.errors import (
     TableInUseError,
     UnsupportedError,
 )
-from tests.integration.relational.changed_rows import content
+from tests.integration.relational.changed_rows import content, materialized
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 
 
 def test_a_materialized_query_keeps_its_table_up_to_date(catalog, put):
     put({1: 1, 2: 2, 3: 3})
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({2: 5}, 1)})
+    query = materialized(catalog.sql(TOTALS), put, {2: 5}, 1)
     assert content(catalog) == Counter([(1, 2, 8)])
     assert query.verify().equal
     assert catalog.load_table("default.r").primary_keys == ("_row_key",)
@@ -34,15 +33,13 @@ def test_a_materialized_query_keeps_its_table_up_to_date(catalog, put):
 
 def test_a_key_without_nulls_is_the_key_of_the_table(catalog, put):
     put({1: 1, 2: 2})
-    query = catalog.sql("SELECT k, v * 2 AS w FROM t WHERE v > 1").materialize("default.r")
-    query.wait({"default.t": put({1: 7}, 2)})
+    materialized(catalog.sql("SELECT k, v * 2 AS w FROM t WHERE v > 1"), put, {1: 7}, 2)
     assert content(catalog) == Counter([(1, 14)])
     assert catalog.load_table("default.r").primary_keys == ("k",)
 
 
 def test_a_commit_of_no_rows_is_waited_for(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({})})
+    query = materialized(catalog.sql(TOTALS), put, {})
     put({1: 1})
     query.wait({"default.t": put({})})
     assert content(catalog) == Counter([(1, 1, 1)])
@@ -59,8 +56,7 @@ def test_waiting_for_a_table_that_is_not_read_fails_at_once(catalog, put):
 
 def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):
     put({1: 1, 2: 1, 3: None, 4: None})
-    query = catalog.sql("SELECT v FROM t").materialize("default.r")
-    query.wait({"default.t": put({5: 1}, 3)})
+    materialized(catalog.sql("SELECT v FROM t"), put, {5: 1}, 3)
     assert content(catalog) == Counter({(1,): 3, (None,): 1})
 
 
@@ -102,12 +98,9 @@ def test_a_total_of_no_rows_does_not_come_in_flinks_dialect(catalog, put):
 
 
 def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):
-    query = catalog.sql("SELECT k, v FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2})})
+    query = materialized(catalog.sql("SELECT k, v FROM t"), put, {1: 1, 2: 2})
     query.stop()
-    with catalog.load_table("default.r").open_writer() as writer:
-        writer.upsert([{"k": 1, "v": 9}])
-        writer.commit()
+    catalog.load_table("default.r").upsert([{"k": 1, "v": 9}])
     report = query.verify()
     assert not report.equal
     assert report.missing.to_pylist() == [{"k": 1, "v": 1}]
@@ -115,8 +108,7 @@ def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):
 
 
 def test_a_query_goes_on_in_another_process(catalog, put, tmp_path):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2})
     query.stop()
     with pkray.connect(tmp_path / "warehouse") as other:
         found = other.query("default.r")
@@ -190,8 +182,7 @@ def test_a_result_is_the_source_of_another_query(catalog, put):
 
 
 def test_a_row_that_cannot_be_computed_stops_the_query_until_it_is_mended(catalog, put):
-    query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 4})})
+    query = materialized(catalog.sql("SELECT k, 12 / v AS w FROM t"), put, {1: 4})
     number = put({2: 0, 3: 2})
     with pytest.raises(QueryFailedError, match="zero"):
         query.wait({"default.t": number})
@@ -217,8 +208,7 @@ def test_rows_that_were_skipped_are_left_out_of_the_proof(catalog, put):
 
 
 def test_a_savepoint_is_gone_back_to(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1})
     query.savepoint("before")
     number = put({2: 3})
     query.wait({"default.t": number})
@@ -230,8 +220,7 @@ def test_a_savepoint_is_gone_back_to(catalog, put):
 
 
 def test_what_operators_remember_can_be_read(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3})
     number = next(node["id"] for node in query.status()["nodes"] if node["type"] == "Aggregate")
     query.stop()
     rows = catalog.load_table(f"default.r$state_{number}").to_arrow()
@@ -239,8 +228,7 @@ def test_what_operators_remember_can_be_read(catalog, put):
 
 
 def test_a_dropped_query_leaves_its_table_alone(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1})
     query.drop()
     assert content(catalog) == Counter([(1, 1, 1)])
     assert catalog.queries() == []
@@ -355,8 +343,7 @@ def test_a_join_reads_its_rows_from_the_source_instead_of_keeping_them(catalog, 
 
 
 def test_status_says_how_many_rows_of_state_there_are(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 5, 3: 4})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 5, 3: 4})
     groups = next(node for node in query.status()["nodes"] if node["state_rows"])
     assert list(groups["state_rows"].values()) == [2]
     assert groups["state_rows"].keys() == groups["state_bytes"].keys()
@@ -379,8 +366,7 @@ def test_tables_of_queries_are_not_dropped_renamed_or_rolled_back(catalog, put):
 
 
 def test_what_a_query_has_still_to_read_does_not_expire(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1})
     query.stop()
     for number in range(5):
         last = put({number: number + 7})

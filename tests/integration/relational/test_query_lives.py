@@ -52,6 +52,18 @@ class Shop:
     def catch_up(self, query: Any) -> None:
         query.wait({"default.t": self.catalog.load_table("default.t").latest_snapshot().id})
 
+    def begun(self, rows: dict[int, int], text: str = TOTALS, **how: Any) -> Any:
+        """Begin the query over some rows, and have it read them."""
+        self.put(rows)
+        query = self.begin(text, **how)
+        self.catch_up(query)
+        return query
+
+    def follow(self, query: Any, rows: dict[int, int], *deleted: int) -> None:
+        """Change rows, and have the query read that."""
+        self.put(rows, *deleted)
+        self.catch_up(query)
+
     def content(self, name: str = "default.r", **at: Any) -> Rows:
         return rows_of(self.catalog.load_table(name).at(**at).to_arrow())
 
@@ -112,11 +124,8 @@ def shop(make: Callable[..., Shop]) -> Shop:
 @pytest.mark.parametrize("workers", ["1", "3"])
 def test_a_query_that_is_begun_anew_replaces_the_rows_of_the_one_before(shop, text, workers):
     shop.catalog.sql(f"SET 'query.parallelism' = '{workers}'")
-    shop.put({1: 1, 2: 2, 3: 3})
-    query = shop.begin()
-    shop.catch_up(query)
-    shop.put({4: 1}, 2)
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2, 3: 3})
+    shop.follow(query, {4: 1}, 2)
     before, last = shop.content(), shop.catalog.load_table("default.r").latest_snapshot().id
     query.drop()
     shop.put({1: 7, 6: 8})
@@ -130,9 +139,7 @@ def test_a_query_that_is_begun_anew_replaces_the_rows_of_the_one_before(shop, te
 
 
 def test_a_query_over_no_rows_empties_what_the_one_before_left(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.drop()
     query = shop.begin(
         "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t WHERE k > 99 GROUP BY v % 2"
@@ -177,9 +184,7 @@ def test_a_table_that_merges_rows_is_begun_anew_too(shop, engine):
 
 
 def test_rows_of_a_user_are_never_deleted_but_by_replace(shop):
-    shop.put({1: 1})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1}, PLAIN)
     shop.catalog.load_table("default.r").upsert([{"k": 99, "v": 99}], commit_user="alice")
     query.drop()
     with pytest.raises(errors.SharedResultError, match="alice") as caught:
@@ -226,9 +231,7 @@ def test_an_insert_into_a_table_that_others_write_too_is_not_begun_anew(shop):
 
 
 def test_a_query_that_goes_on_is_begun_anew_by_replace(shop):
-    shop.put({1: 1, 2: 2})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2})
     first = query.status()["incarnation"]
     anew = shop.begin(LARGE, replace=True)
     shop.check(anew, LARGE)
@@ -238,9 +241,7 @@ def test_a_query_that_goes_on_is_begun_anew_by_replace(shop):
 
 
 def test_a_handle_of_a_dropped_query_says_so(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.drop()
     assert repr(query) == "Query('default.r', dropped)"
     with pytest.raises(errors.QueryNotFoundError):
@@ -250,8 +251,7 @@ def test_a_handle_of_a_dropped_query_says_so(shop):
 def test_what_wrote_to_a_result_is_known_when_its_first_snapshots_have_expired(shop):
     query = shop.begin(PLAIN)
     for number in range(1, 6):
-        shop.put({number: number})
-        shop.catch_up(query)
+        shop.follow(query, {number: number})
     query.drop()
     shop.catalog.load_table("default.r").expire_snapshots(retain_max=1)
     shop.put({}, 1)
@@ -264,16 +264,13 @@ def test_what_wrote_to_a_result_is_known_when_its_first_snapshots_have_expired(s
 @pytest.fixture
 def restored(shop: Shop, tmp_path: Path) -> Shop:
     """A query that has gone on since its folder was copied to ``copy``."""
-    shop.put({1: 1, 2: 2})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2})
     query.savepoint("start")
     query.stop()
     shutil.copytree(shop.query_folder, tmp_path / "copy")
     for number in range(4):
         query.resume()
-        shop.put({number + 3: number})
-        shop.catch_up(query)
+        shop.follow(query, {number + 3: number})
         query.stop()  # with a checkpoint, so that what came before goes
     shop.put({9: 9})
     return shop
@@ -330,15 +327,12 @@ def test_a_query_whose_files_are_older_than_its_result_has_ways_on(restored, tmp
 
 
 def test_a_copy_of_an_earlier_incarnation_does_not_go_on(shop, tmp_path):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.stop()
     shutil.copytree(shop.query_folder, tmp_path / "copy")
     query.drop()
     query = shop.begin()
-    shop.put({2: 2})
-    shop.catch_up(query)
+    shop.follow(query, {2: 2})
     query.stop()
     restore(shop, tmp_path / "copy")
     with pytest.raises(errors.QueryDivergedError, match="incarnation"):
@@ -346,9 +340,7 @@ def test_a_copy_of_an_earlier_incarnation_does_not_go_on(shop, tmp_path):
 
 
 def test_a_folder_that_is_gone_is_begun_anew(shop):
-    shop.put({1: 1, 2: 2})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2})
     query.stop()
     shutil.rmtree(shop.query_folder)
     shop.put({3: 3}, 1)
@@ -356,9 +348,7 @@ def test_a_folder_that_is_gone_is_begun_anew(shop):
 
 
 def test_a_query_says_that_its_wish_is_gone(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     next(shop.life_folder.glob("wanted-*.json")).unlink()
     with pytest.raises(errors.QueryFailedError, match=r"wanted-[0-9a-f]*\.json.* is gone"):
         query.wait({"default.t": 99}, timeout=120)
@@ -368,9 +358,7 @@ def test_a_query_says_that_its_wish_is_gone(shop):
 
 
 def test_a_damaged_wish_is_told(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     wish = next(shop.life_folder.glob("wanted-*.json"))
     assert "pkray.crc32" in json.loads(wish.read_text())
     wish.write_text(wish.read_text().replace("true", "false"))
@@ -412,13 +400,10 @@ class Sleeper:
 def test_a_run_that_wakes_up_changes_nothing(shop, monkeypatch, meanwhile):
     failures: list[dict[str, Any]] = []
     sleeper = Sleeper(monkeypatch)
-    shop.put({1: 1, 2: 2})
-    query = shop.begin(on_failure=failures.append)
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2}, on_failure=failures.append)
     query.savepoint("start")
     query.resume(on_failure=failures.append)
-    shop.put({3: 3})
-    shop.catch_up(query)
+    shop.follow(query, {3: 3})
     sleeper.fall_asleep()
     shop.put({4: 4, 5: 5})
     sleeper.await_sleep()
@@ -460,15 +445,12 @@ def _worker_of(query: Any) -> Any:
 
 
 def test_a_reader_of_the_result_follows_it_back(shop):
-    shop.put({1: 1, 2: 2})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2}, PLAIN)
     reader = shop.catalog.sql("SELECT COUNT(*) AS n, SUM(v) AS s FROM r GROUP BY k % 1")
     reader = reader.materialize("default.s")
     query.savepoint("start")
     for number in (7, 8):
-        shop.put({number: number})
-        shop.catch_up(query)
+        shop.follow(query, {number: number})
     reader.wait({"default.r": shop.catalog.load_table("default.r").latest_snapshot().id})
     shop.put({}, 8)
     query.resume(savepoint="start")
@@ -479,13 +461,10 @@ def test_a_reader_of_the_result_follows_it_back(shop):
 
 
 def test_a_savepoint_keeps_what_its_sources_hold(shop):
-    shop.put({1: 1, 2: 2})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2})
     query.savepoint("start")
     for number in range(3, 9):
-        shop.put({number: number}, number - 2)
-    shop.catch_up(query)
+        shop.follow(query, {number: number}, number - 2)
     query.stop()
     report = shop.source.expire_snapshots(retain_max=1)
     assert any("start" in name for name in report.held_by)
@@ -498,12 +477,9 @@ def test_a_savepoint_keeps_what_its_sources_hold(shop):
 
 
 def test_nothing_is_changed_before_a_savepoint_is_known_to_be_whole(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.savepoint("start")
-    shop.put({2: 2})
-    shop.catch_up(query)
+    shop.follow(query, {2: 2})
     result = shop.catalog.load_table("default.r")
     (tag,) = result.tags.list()["tag_name"].to_pylist()
     result.tags.delete(tag)
@@ -515,13 +491,10 @@ def test_nothing_is_changed_before_a_savepoint_is_known_to_be_whole(shop):
 
 
 def test_a_savepoint_whose_sources_have_expired_is_not_gone_back_to(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.savepoint("start")
     for number in range(2, 8):
-        shop.put({number: number})
-    shop.catch_up(query)
+        shop.follow(query, {number: number})
     held = [n for n in shop.source.consumers.list()["consumer_id"].to_pylist() if "savepoint" in n]
     shop.source.consumers.delete(held[0])
     query.stop()
@@ -535,9 +508,7 @@ def test_a_savepoint_whose_sources_have_expired_is_not_gone_back_to(shop):
 
 
 def test_a_savepoint_is_not_gone_back_to_over_rows_of_others(shop):
-    shop.put({1: 1})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1}, PLAIN)
     query.savepoint("start")
     shop.catalog.load_table("default.r").upsert([{"k": 99, "v": 99}], commit_user="alice")
     with pytest.raises(errors.SharedResultError, match="alice"):
@@ -546,13 +517,10 @@ def test_a_savepoint_is_not_gone_back_to_over_rows_of_others(shop):
 
 
 def test_a_dropped_query_leaves_no_tag_and_no_consumer(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.savepoint("one")
     query.resume(savepoint="one")
-    shop.put({2: 2})
-    shop.catch_up(query)
+    shop.follow(query, {2: 2})
     query.savepoint("two")
     query.drop()
     assert shop.source.consumers.list().num_rows == 0
@@ -591,9 +559,7 @@ def test_a_beginning_that_slept_leaves_what_the_next_one_holds(shop):
 
 
 def test_savepoints_of_a_dropped_query_are_not_those_of_the_next(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.savepoint("start")
     query.drop()
     query = shop.begin()
@@ -640,8 +606,7 @@ def test_a_source_that_is_another_is_an_error_each_time(shop, change, runs):
     shop.put({1: 1})
     query = shop.begin()
     shop.put({2: 2})
-    shop.put({3: 3})
-    shop.catch_up(query)
+    shop.follow(query, {3: 3})
     if not runs:
         query.stop()
     before = shop.content()
@@ -695,9 +660,7 @@ def test_a_query_says_what_is_to_be_compacted_before_it_goes_on(make, producer):
 
 
 def test_a_column_that_was_dropped_and_added_again_is_another(shop):
-    shop.put({1: 1, 2: 2})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1, 2: 2}, PLAIN)
     query.stop()
     shop.source.alter.drop_column("v")
     shop.source.alter.add_column("v", "INT")
@@ -712,9 +675,7 @@ def test_a_column_that_was_dropped_and_added_again_is_another(shop):
 
 
 def test_a_result_is_compared_where_the_query_is(shop):
-    shop.put({1: 1})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1}, PLAIN)
     number = shop.put({2: -1})  # changes nothing of the result
     shop.catch_up(query)
     report = query.verify()
@@ -723,12 +684,9 @@ def test_a_result_is_compared_where_the_query_is(shop):
 
 
 def test_a_result_that_lost_a_row_is_not_equal_though_older_sources_had_none(shop, monkeypatch):
-    shop.put({1: 1})
-    query = shop.begin(PLAIN)
-    shop.catch_up(query)
+    query = shop.begun({1: 1}, PLAIN)
     monkeypatch.setattr(TableOutlet, "give", lambda *_: None)
-    shop.put({2: 2})
-    shop.catch_up(query)
+    shop.follow(query, {2: 2})
     report = query.verify()
     assert (report.missing_rows, report.extra_rows) == (1, 0)
 
@@ -736,8 +694,7 @@ def test_a_result_that_lost_a_row_is_not_equal_though_older_sources_had_none(sho
 def test_sources_that_have_expired_are_named_with_what_can_be_compared(shop):
     query = shop.begin(PLAIN)
     for number in range(1, 5):
-        shop.put({number: number})
-        shop.catch_up(query)
+        shop.follow(query, {number: number})
     query.stop()
     shop.source.expire_snapshots(retain_max=1)
     newest = shop.catalog.load_table("default.r").latest_snapshot().id
@@ -747,9 +704,7 @@ def test_sources_that_have_expired_are_named_with_what_can_be_compared(shop):
 
 
 def test_waiting_for_a_query_that_does_not_run_ends_at_once(shop):
-    shop.put({1: 1})
-    query = shop.begin()
-    shop.catch_up(query)
+    query = shop.begun({1: 1})
     query.stop()
     began = time.monotonic()
     with pytest.raises(errors.ServiceUnavailableError, match="stopped"):

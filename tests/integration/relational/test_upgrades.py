@@ -17,7 +17,7 @@ from pkray.api.plan import Plan
 from pkray.relational.continuous.run import Run
 from pkray.relational.continuous.upgrades.shadow import Shadow
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
-from tests.integration.relational.changed_rows import content, rows_of, source
+from tests.integration.relational.changed_rows import content, materialized, rows_of, source
 
 
 def fates(diff: Any) -> Counter[tuple[str, str]]:
@@ -29,8 +29,7 @@ TOTALS = "SELECT v % 3 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v
 
 def test_a_filter_above_keeps_the_state_and_changes_the_result_in_one_snapshot(catalog, put):
     put({1: 1, 2: 2, 3: 3, 4: 4})
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({5: 5})})
+    query = materialized(catalog.sql(TOTALS), put, {5: 5})
     before = len(catalog.load_table("default.r").system("snapshots"))
     newer = catalog.sql(TOTALS + " HAVING COUNT(*) > 1")
     upgrade = query.upgrade(newer)
@@ -148,8 +147,7 @@ REFUSED = {
 @pytest.mark.parametrize("edit", REFUSED)
 def test_what_a_result_cannot_become_is_refused_by_the_field_that_differs(catalog, put, edit):
     text, field = REFUSED[edit]
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2})
     assert [each.differs for each in query.diff(text).refused] == [(field,)]
     with pytest.raises(errors.UpgradeRefusedError, match="cannot be upgraded") as refused:
         query.upgrade(text)
@@ -160,8 +158,7 @@ def test_what_a_result_cannot_become_is_refused_by_the_field_that_differs(catalo
 
 def test_a_ttl_is_given_to_state_that_goes_on_and_taken_away_again(catalog, put):
     put({1: 1, 2: 2, 3: 3, 4: 4})
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({5: 5}, 4)})
+    query = materialized(catalog.sql(TOTALS), put, {5: 5}, 4)
     catalog.sql("SET 'table.exec.state.ttl' = '1 d'")
     upgrade = query.upgrade(catalog.sql(TOTALS))
     assert fates(upgrade.diff) == Counter([("kept", "Aggregate")])
@@ -209,8 +206,7 @@ def test_rows_that_come_during_an_upgrade_are_neither_lost_nor_doubled(catalog, 
 
 
 def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(catalog, put):
-    query = catalog.sql("SELECT k, 12 / v AS w FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 4})})
+    query = materialized(catalog.sql("SELECT k, 12 / v AS w FROM t"), put, {1: 4})
     number = put({2: 0, 3: 2})
     with pytest.raises(errors.QueryFailedError, match="zero"):
         query.wait({"default.t": number})
@@ -222,8 +218,7 @@ def test_a_query_that_failed_goes_on_under_a_plan_that_can_be_computed(catalog, 
 
 
 def test_a_plan_that_cannot_be_computed_leaves_the_query_as_it_was(catalog, put):
-    query = catalog.sql("SELECT k, v AS w FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 4, 2: 0})})
+    query = materialized(catalog.sql("SELECT k, v AS w FROM t"), put, {1: 4, 2: 0})
     with pytest.raises(errors.QueryFailedError, match="goes on as it was"):
         query.upgrade("SELECT k, CAST(12 / v AS INT) AS w FROM t")
     query.wait({"default.t": put({3: 3})})
@@ -236,8 +231,7 @@ def test_a_plan_that_cannot_be_computed_leaves_the_query_as_it_was(catalog, put)
 
 
 def test_an_upgrade_under_way_is_dropped(catalog, put, monkeypatch):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3})
     monkeypatch.setattr(Shadow, "reached_by", lambda self, positions: None)
     upgrade = query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"), wait=False)
     with pytest.raises(errors.ServiceUnavailableError):
@@ -257,8 +251,7 @@ def test_an_upgrade_under_way_is_dropped(catalog, put, monkeypatch):
 
 
 def test_an_upgrade_has_to_be_accepted_before_the_next(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3})
     newer = TOTALS + " HAVING COUNT(*) > 1"
     upgrade = query.upgrade(newer)
     assert query.upgrade(newer).state == "unaccepted"
@@ -276,8 +269,7 @@ def test_an_upgrade_has_to_be_accepted_before_the_next(catalog, put):
 def test_an_upgrade_asked_for_while_another_was_carried_out_is_refused(
     catalog, put, monkeypatch, runs
 ):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3, 4: 4})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3, 4: 4})
     if not runs:
         query.stop()
     other, late = TOTALS.replace("SUM(v)", "SUM(v + 1)"), TOTALS + " HAVING COUNT(*) > 1"
@@ -305,8 +297,7 @@ def test_an_upgrade_asked_for_while_another_was_carried_out_is_refused(
 def test_a_way_back_asked_for_while_another_upgrade_was_carried_out_is_dropped(
     catalog, put, monkeypatch
 ):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3, 4: 4})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3, 4: 4})
     query.upgrade(TOTALS + " HAVING COUNT(*) > 1")
     other = TOTALS.replace("SUM(v)", "SUM(v + 1)")
     write = Site.write
@@ -338,8 +329,7 @@ def test_the_same_name_with_another_plan_says_how_it_is_upgraded(catalog, put):
 
 def test_a_plan_of_an_older_pkray_keeps_its_state(catalog, put):
     put({1: 1, 2: 2})
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {3: 3})
     document = query.plan().to_dict()
     plan = Plan({**document, "pkrayVersion": "0.9"}, query.plan().roots, catalog.session)
     assert query.diff(plan).is_same
@@ -387,8 +377,7 @@ def test_state_that_follows_the_order_of_arrival_is_warmed_up_where_its_rows_are
 
 
 def test_the_results_before_are_proved_by_the_plan_that_made_them(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3})
     query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"))
     query.accept()
     query.wait({"default.t": put({4: 4})})
@@ -397,8 +386,7 @@ def test_the_results_before_are_proved_by_the_plan_that_made_them(catalog, put):
 
 
 def test_a_savepoint_of_another_plan_is_refused(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2, 3: 3})
     query.savepoint("one")
     query.upgrade(TOTALS.replace("SUM(v)", "SUM(v + 1)"))
     with pytest.raises(errors.UnsupportedError, match="under another plan"):
@@ -410,8 +398,7 @@ def test_a_savepoint_of_another_plan_is_refused(catalog, put):
 
 def test_several_workers_hand_their_states_over(catalog, put):
     catalog.sql("SET 'query.parallelism' = '3'")
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({number: number for number in range(50)})})
+    query = materialized(catalog.sql(TOTALS), put, {number: number for number in range(50)})
     assert query.status()["workers"] == 3
     join = "SELECT a.side, a.n, a.total, b.v AS w FROM (" + TOTALS + ") a JOIN t b ON a.n = b.k"
     query.upgrade(join)
@@ -445,11 +432,9 @@ def test_a_window_of_another_size_is_warmed_up_and_the_same_one_is_kept(catalog)
 
     def add(*minutes: int) -> int:
         begun = dt.datetime(2024, 5, 1)
-        with table.open_writer() as writer:
-            writer.upsert(
-                [{"k": n, "at": begun + dt.timedelta(minutes=n), "v": n} for n in minutes]
-            )
-            snapshot = writer.commit()
+        snapshot = table.upsert(
+            [{"k": n, "at": begun + dt.timedelta(minutes=n), "v": n} for n in minutes]
+        )
         assert snapshot is not None
         return int(snapshot.id)
 
@@ -478,8 +463,7 @@ def test_a_window_of_another_size_is_warmed_up_and_the_same_one_is_kept(catalog)
 def test_rows_that_only_the_newer_plan_cannot_compute_fail_the_upgrade_alone(
     catalog, put, monkeypatch
 ):
-    query = catalog.sql("SELECT k, v AS w FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 4})})
+    query = materialized(catalog.sql("SELECT k, v AS w FROM t"), put, {1: 4})
     reached = Shadow.reached_by
 
     def later(self: Shadow, positions: Mapping[str, int]) -> Run | None:
@@ -503,16 +487,14 @@ def test_what_stands_above_rows_by_order_of_arrival_is_warmed_up_with_them(catal
         " ROW_NUMBER() OVER (PARTITION BY v % 3 ORDER BY v) AS place FROM t) WHERE place = 1)"
         " GROUP BY v % 2"
     )
-    query = catalog.sql(text).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})
+    query = materialized(catalog.sql(text), put, {1: 1, 2: 2, 3: 3})
     changes = query.diff(text + " HAVING COUNT(*) > 1").nodes
     assert {each.differs for each in changes} == {("order of arrival",)}
     assert query.diff(query.plan()).is_same
 
 
 def test_tables_of_the_older_plan_stay_until_the_upgrade_is_accepted(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1})
     source(catalog, "default.u")({1: 4})
     query.upgrade(TOTALS.replace("FROM t", "FROM u"))
     with pytest.raises(errors.TableInUseError, match=r"query default\.r reads it"):
@@ -523,8 +505,7 @@ def test_tables_of_the_older_plan_stay_until_the_upgrade_is_accepted(catalog, pu
 
 
 def test_a_query_is_dropped_with_its_upgrade(catalog, put):
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": put({1: 1})})
+    query = materialized(catalog.sql(TOTALS), put, {1: 1})
     query.upgrade(TOTALS + " HAVING COUNT(*) > 1")
     query.drop()
     readers = catalog.load_table("default.t").consumers.list()
@@ -552,8 +533,7 @@ def test_an_upgrade_of_an_earlier_query_of_the_name_is_not_carried_out(catalog, 
 
 @pytest.mark.parametrize("text", [TOTALS, "SELECT k, v FROM t WHERE v > 0"])
 def test_a_column_that_a_query_does_not_read_makes_no_other_plan_of_it(catalog, put, text):
-    query = catalog.sql(text).materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2})})
+    query = materialized(catalog.sql(text), put, {1: 1, 2: 2})
     catalog.load_table("default.t").alter.add_column("w", "INT")
     assert query.upgrade(catalog.sql(text)).state == "ended"
     assert "upgrade" not in query.status()
@@ -562,8 +542,7 @@ def test_a_column_that_a_query_does_not_read_makes_no_other_plan_of_it(catalog, 
 
 
 def test_a_query_of_all_columns_takes_a_new_one_by_an_upgrade(catalog, put):
-    query = catalog.sql("SELECT * FROM t").materialize("default.r")
-    query.wait({"default.t": put({1: 1, 2: 2})})
+    query = materialized(catalog.sql("SELECT * FROM t"), put, {1: 1, 2: 2})
     catalog.load_table("default.t").alter.add_column("w", "INT")
     assert query.upgrade(catalog.sql("SELECT * FROM t")).state == "unaccepted"
     assert catalog.load_table("default.r").schema.names == ("k", "v", "w")

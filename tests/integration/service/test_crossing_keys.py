@@ -7,24 +7,19 @@ import pytest
 
 from pkray.clock import now_millis
 from pkray.errors import CommitConflictError, LostBatchesError, ServiceUnavailableError
-from pkray.metadata.schemas import SchemaStore
-from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.lookup_client import Asked, LookupClient
 from pkray.service.client.push_session import PushSession
 from pkray.service.client.table_service import TableService
-from pkray.service.client.writer import TableWriter
 from pkray.service.coordinator.committers import Committers
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.handles.handle import Method
 from pkray.service.handles.local_handle import LocalHandle
-from pkray.service.owner.owner import BucketOwner
-from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import first_push
-from pkray.storage.location import TableLocation
+from tests.integration.service import test_open_writers
+from tests.integration.service.test_open_writers import COLUMNS
 
-COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
 KEYS = pa.table({"id": pa.array(range(10), pa.int64())})
 
 
@@ -58,43 +53,13 @@ class Target:
         return StagingPusher(schema, self.service.owners, first)
 
 
-class Service:
-    """Owners that can be restarted, and their coordinator."""
+class Service(test_open_writers.Service):
+    """Owners that can be restarted, and whose answers may be lost, and their coordinator."""
+
+    new_handle = LossyHandle
 
     def __init__(self, folder, owners=2):
-        self.folder = folder
-        self.location = TableLocation(f"{folder}/db.db/t", "db.t")
-        options = {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}
-        self.schema = TableSchema.create(COLUMNS, ["id"], ["dt"], options)
-        self.store = self.location.open()
-        SchemaStore(self.store, "db.t").create(self.schema)
-        self.starts = 0
-        self.owners = [OwnerClient(LossyHandle()) for _ in range(owners)]
-        for index in range(owners):
-            self.restart(index)
-        committers = Committers(self.location, now_millis)
-        coordinator = Coordinator(self.owners, committers, now_millis)
-        self.coordinator = CoordinatorClient(LocalHandle(coordinator, "coordinator"))
-
-    def restart(self, index):
-        self.starts += 1
-        settings = OwnerSettings(index, len(self.owners), f"{self.folder}/local-{self.starts}")
-        self.owners[index].handle.target = BucketOwner(
-            self.location, settings, now_millis, peers=lambda: self.owners
-        )
-
-    def writer(self, user="job", keeps=True):
-        return TableWriter(
-            self.schema,
-            TableService(
-                self.coordinator,
-                self.owners,
-                None,
-                retain_batch=(lambda batch: batch) if keeps else None,
-                load_batch=lambda batch: batch,
-            ),
-            user,
-        )
+        super().__init__(folder, "crossing", owners=owners)
 
     def push(self, identifier):
         session = self.coordinator.begin("tasks")
@@ -109,12 +74,6 @@ class Service:
         every = client.find_prefixes(KEYS, Asked(COLUMNS, visibility)).to_pylist()
         assert sorted(map(str, rows)) == sorted(map(str, every)), "a key is where nobody looks"
         return {row["id"]: (row["dt"], row["v"]) for row in rows}
-
-    def close(self):
-        for owner in self.owners:
-            owner.close()
-            owner.handle.close()
-        self.coordinator.handle.close()
 
 
 @pytest.fixture

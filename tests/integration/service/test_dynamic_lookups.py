@@ -33,9 +33,7 @@ def found(table, visibility, every):
 
 
 def commit(table, content):
-    with table.open_writer() as writer:
-        writer.upsert(rows(content))
-        writer.commit()
+    table.upsert(rows(content))
 
 
 def test_an_overwrite_is_seen_at_once_after_a_commit_that_failed(table, monkeypatch):

@@ -24,9 +24,7 @@ def make(catalog, **options):
 
 
 def write(table, *rows):
-    with table.open_writer() as writer:
-        writer.upsert([{"id": i, "v": v, "at": at} for i, v, at in rows])
-        writer.commit()
+    table.upsert([{"id": i, "v": v, "at": at} for i, v, at in rows])
 
 
 def everywhere(table):

@@ -126,9 +126,7 @@ def test_a_branch_has_writers_of_its_own(tables):
         writer.commit()
         tables[0].tags.create("t")
         tables[0].branches.create("b", tag="t")
-        with tables[1].branch("b").open_writer("job") as other:
-            other.upsert(row(2))
-            other.commit()
+        tables[1].branch("b").upsert(row(2), commit_user="job")
         writer.upsert(row(3))
         writer.commit()
     assert ids(tables[0]) == [1, 3]

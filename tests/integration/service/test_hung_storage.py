@@ -51,9 +51,7 @@ def table(tmp_path, monkeypatch, answers):
     with pkray.connect(tmp_path / "warehouse", runtime_options=limits) as catalog:
         catalog.create_table("db.idle", [("id", "BIGINT")], ["id"])
         table = catalog.create_table("db.t", [("id", "BIGINT"), ("v", "BIGINT")], ["id"])
-        with table.open_writer() as writer:
-            writer.upsert([{"id": 1, "v": 1}])
-            writer.commit(1)
+        table.upsert([{"id": 1, "v": 1}], commit_identifier=1)
         table.idle = catalog.load_table("db.idle")
         yield table
         answers.set()
@@ -135,9 +133,7 @@ def test_a_commit_that_takes_longer_than_the_limit_and_gets_on_is_not_cut(table,
         return create(self, path, data)
 
     monkeypatch.setattr(HangingStore, "create", slowly)
-    with table.open_writer("job") as writer:
-        writer.upsert([{"id": 1, "v": 2}])
-        writer.commit(7)
+    table.upsert([{"id": 1, "v": 2}], commit_user="job", commit_identifier=7)
     assert table.to_arrow().to_pylist() == [{"id": 1, "v": 2}]
 
 

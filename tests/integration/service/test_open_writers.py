@@ -35,7 +35,7 @@ COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())
 KEYS = {
     "fixed": (["id"], [], {"bucket": "4"}),
     "dynamic": (["id", "dt"], ["dt"], {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
-    "crossing": (["id"], ["dt"], {"bucket": "-1"}),
+    "crossing": (["id"], ["dt"], {"bucket": "-1", "dynamic-bucket.target-row-num": "2"}),
 }
 NEVER, SOON = 3600.0, 0.02
 LEASE_MILLIS = 30_000
@@ -50,24 +50,30 @@ class Service:
         clock: of the owners, in milliseconds.
     """
 
-    def __init__(self, folder, kind="fixed", beat_seconds=NEVER, clock=now_millis):
+    def __init__(self, folder, kind="fixed", beat_seconds=NEVER, clock=now_millis, owners=2):
         self.folder, self.clock = folder, clock
         self.location = TableLocation(f"{folder}/db.db/t", "db.t")
         keys, partitions, options = KEYS[kind]
         self.schema = TableSchema.create(COLUMNS, keys, partitions, options)
-        SchemaStore(self.location.open(), "db.t").create(self.schema)
+        self.store = self.location.open()
+        SchemaStore(self.store, "db.t").create(self.schema)
         self.starts = 0
-        self.owners = [OwnerClient(LocalHandle(None, "owner")) for _ in range(2)]
+        self.owners = [OwnerClient(self.new_handle()) for _ in range(owners)]
         self.restart()
         coordinator = Coordinator(self.owners, Committers(self.location, now_millis), now_millis)
         self.coordinator = CoordinatorClient(LocalHandle(coordinator, "coordinator"))
         self.writers = OpenWriters(beat_seconds)
 
+    @staticmethod
+    def new_handle():
+        return LocalHandle(None, "owner")
+
     def restart(self, *which):
-        for index in which or (0, 1):
+        for index in which or range(len(self.owners)):
             self.starts += 1
             folder = f"{self.folder}/local-{self.starts}"
-            settings = OwnerSettings(index, 2, folder, lease_millis=LEASE_MILLIS)
+            count = len(self.owners)
+            settings = OwnerSettings(index, count, folder, lease_millis=LEASE_MILLIS)
             self.owners[index].handle.target = BucketOwner(
                 self.location, settings, self.clock, peers=lambda: self.owners
             )

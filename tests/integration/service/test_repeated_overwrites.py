@@ -29,9 +29,7 @@ def rows(part, *numbers, v=0):
 def table(tmp_path):
     with pkray.connect(tmp_path) as catalog:
         made = catalog.create_table("db.t", COLUMNS, ["p", "id"], ["p"], {"bucket": "2"})
-        with made.open_writer("first") as writer:
-            writer.upsert(rows("a", 1, 2) + rows("b", 1))
-            writer.commit()
+        made.upsert(rows("a", 1, 2) + rows("b", 1), commit_user="first")
         yield made
 
 
@@ -67,9 +65,7 @@ def lose_answer(table, before_it=lambda: None, error=ServiceUnavailableError):
 @pytest.mark.parametrize("error", [ServiceUnavailableError, CommitUnknownError])
 def test_an_overwrite_that_was_not_answered_happens_once(table, error):
     def upsert():
-        with table.open_writer("other") as writer:
-            writer.upsert(rows("a", 9))
-            writer.commit()
+        table.upsert(rows("a", 9), commit_user="other")
 
     lose_answer(table, upsert, error)
     assert table.overwrite(rows("a", 3, v=1)).commit_kind == "OVERWRITE"
@@ -120,9 +116,7 @@ def test_a_drop_that_a_killed_coordinator_may_have_done_is_not_guessed(table, tm
     everything = ExactPartitions(frozenset(e.partition for e in entries(table)))
     request = OverwriteRequest("mine", CommitToken("uuid", begun), (), everything)
     assert table._service().coordinator.overwrite(request).new
-    with table.open_writer("other") as writer:
-        writer.upsert(rows("a", 9))
-        writer.commit()
+    table.upsert(rows("a", 9), commit_user="other")
     assert not begun_anew(tmp_path, request).new
     SnapshotExpirer(table._store, lambda: table.schema).expire(Retention(1, 1, 0, 100))
     with pytest.raises(CommitUnknownError, match="have expired"):

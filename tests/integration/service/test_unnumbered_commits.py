@@ -60,9 +60,7 @@ def test_a_commit_that_was_not_answered_is_repeated_without_an_identifier(tables
         lose_answers(writer)
         with pytest.raises(CommitUnknownError):
             writer.commit()
-        with tables[1].open_writer("job") as other:
-            other.upsert(ones(1))
-            other.commit()
+        tables[1].upsert(ones(1), commit_user="job")
         assert writer.commit().id == 1
         writer.upsert(ones(1))
         with pytest.raises(CommitFencedError):
@@ -91,9 +89,7 @@ def test_rows_that_a_repeated_commit_would_drop_are_not_taken(tables, identifier
 def test_a_commit_that_was_rolled_back_unanswered_is_pushed_again(tables, monkeypatch, identifier):
     """Its session has ended at the owners, as they know it to be committed."""
     table, other = tables
-    with other.open_writer("job") as writer:
-        writer.upsert(ones(1))
-        writer.commit()
+    other.upsert(ones(1), commit_user="job")
     service = table._service()
     handle, left = service.coordinator.handle, [1]
     plain = handle.call
@@ -157,13 +153,9 @@ def test_a_restarted_coordinator_does_not_guess_what_expired_snapshots_held(tmp_
 
 def test_commit_users_without_number_leave_nothing_behind(tables):
     table = tables[0]
-    with table.open_writer("first") as writer:
-        writer.upsert(ones(0))
-        writer.commit(commit_identifier=1)
+    table.upsert(ones(0), commit_user="first", commit_identifier=1)
     for number in range(1, 70):
-        with table.open_writer() as writer:
-            writer.upsert(ones(number))
-            writer.commit()
+        table.upsert(ones(number))
     (coordinator,) = table.service_stats()["coordinator"]
     assert coordinator["users"] <= 64
     with table.open_writer("first") as writer:

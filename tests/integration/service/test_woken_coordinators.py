@@ -56,9 +56,7 @@ def appended(table) -> list[int]:
 
 
 def commit(table, identifier, rows):
-    with table.open_writer("job") as writer:
-        writer.upsert(rows)
-        return writer.commit(identifier)
+    return table.upsert(rows, commit_user="job", commit_identifier=identifier)
 
 
 @pytest.mark.parametrize("moment", MOMENTS)

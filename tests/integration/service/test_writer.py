@@ -124,9 +124,7 @@ def test_columns_are_a_list(table):
 
 @pytest.mark.parametrize("name", [5, " ", None])
 def test_names_are_text(table, name):
-    with table.open_writer("job") as writer:
-        writer.upsert(ROWS)
-        writer.commit(1)
+    table.upsert(ROWS, commit_user="job", commit_identifier=1)
     with pytest.raises(pkray.PkrayError, match="name"):
         table.tags.create(name)
     with pytest.raises(pkray.PkrayError, match="name"):

@@ -78,12 +78,14 @@ def test_a_table_whose_rows_have_all_expired_is_empty() -> None:
     assert bucket.committed.files == ()
 
 
-def test_an_older_row_does_not_come_back_when_the_newer_expires() -> None:
+@pytest.mark.parametrize(
+    "newer", [("+I", 1, 2, 10), ("-D", 1, 1, 10)], ids=["a row expires", "a delete does not expire"]
+)
+def test_an_older_row_does_not_come_back(newer: tuple[str, int, int, int]) -> None:
     bucket = Clocked(expiring(write_only="true"))
-    bucket.write(("+I", 1, 1, 500))
-    bucket.commit()
-    bucket.write(("+I", 1, 2, 10))
-    bucket.commit()
+    for row in (("+I", 1, 1, 500), newer):
+        bucket.write(row)
+        bucket.commit()
     bucket.now = 200
     bucket.commit(full=True)
     assert bucket.content() == []
@@ -100,17 +102,6 @@ def test_an_expired_row_stays_while_an_older_one_is_left_below() -> None:
     assert changes == [("-U", 7, 1, 5000), ("+U", 7, 2, 10)]
     assert bucket.commit(full=True) == [("-D", 7, 2, 10)]
     assert 7 not in [row[0] for row in bucket.content()]
-
-
-def test_a_delete_does_not_expire_before_what_it_deletes() -> None:
-    bucket = Clocked(expiring(write_only="true"))
-    bucket.write(("+I", 1, 1, 500))
-    bucket.commit()
-    bucket.write(("-D", 1, 1, 10))
-    bucket.commit()
-    bucket.now = 200
-    bucket.commit(full=True)
-    assert bucket.content() == []
 
 
 def test_an_aggregate_starts_anew_after_its_state_expired() -> None:

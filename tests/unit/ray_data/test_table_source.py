@@ -112,9 +112,7 @@ def test_a_predicate_leaves_out_buckets_and_files(table, datasource):
 def test_files_without_merging_are_tasks_of_their_own(table, datasource):
     table.compact()
     before = len(datasource().get_read_tasks(100))
-    with table.open_writer() as writer:
-        writer.upsert(ROWS[:1])
-        writer.commit()
+    table.upsert(ROWS[:1])
     assert len(datasource().get_read_tasks(100)) == before == 4
     assert len(datasource().get_read_tasks(2)) == 2
 

@@ -59,10 +59,14 @@ class Service:
         self.restart_owner()
         self.restart_coordinator()
 
+    @staticmethod
+    def clock():
+        return now_millis()
+
     def restart_owner(self):
         self.starts += 1
         settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
-        self.owner.handle.target = BucketOwner(self.location, settings, now_millis)
+        self.owner.handle.target = BucketOwner(self.location, settings, self.clock)
 
     def restart_coordinator(self):
         committers = Committers(self.location, now_millis)
@@ -99,13 +103,25 @@ class Service:
             found.update(pairs)
         return dict(sorted(found.items()))
 
+    def written(self, user="job", source=DRIVER):
+        """Begin a session that has pushed a batch."""
+        session = self.coordinator.begin(user)
+        self.push(session, 0, {1: "a"}, source)
+        return session
 
-@pytest.fixture
-def service(tmp_path):
-    service = Service(tmp_path)
-    yield service
-    service.owner.close()
-    service.owner.handle.close()
+
+def fixture_of(kind):
+    @pytest.fixture
+    def service(tmp_path):
+        service = kind(tmp_path)
+        yield service
+        service.owner.close()
+        service.owner.handle.close()
+
+    return service
+
+
+service = fixture_of(Service)
 
 
 class TimedService(Service):
@@ -113,10 +129,11 @@ class TimedService(Service):
 
     now = 1_000_000
 
+    def clock(self):
+        return self.now
+
     def restart_owner(self):
-        self.starts += 1
-        settings = OwnerSettings(0, 1, f"{self.folder}/local-{self.starts}")
-        self.owner.handle.target = BucketOwner(self.location, settings, lambda: self.now)
+        super().restart_owner()
         self.owner.handle.target.drop_abandoned()
 
     def pass_time(self, seconds):
@@ -125,12 +142,7 @@ class TimedService(Service):
             self.owner.handle.target.drop_abandoned()
 
 
-@pytest.fixture
-def timed(tmp_path):
-    service = TimedService(tmp_path)
-    yield service
-    service.owner.close()
-    service.owner.handle.close()
+timed = fixture_of(TimedService)
 
 
 def test_a_batch_delivered_three_times_changes_nothing(service):
@@ -169,8 +181,7 @@ def test_staged_batches_are_not_seen_before_their_report(service):
 
 
 def test_the_same_commit_again_makes_no_snapshot(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     first = service.commit(session, 1, {(DRIVER, 0): 1})
     again = service.commit(session, 1, {(DRIVER, 0): 1})
     assert (first.new, again.new) == (True, False)
@@ -178,8 +189,7 @@ def test_the_same_commit_again_makes_no_snapshot(service):
 
 
 def test_a_commit_whose_answer_was_lost_is_known_to_the_next_coordinator(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     first = service.commit(session, 1, {(DRIVER, 0): 1})
     service.restart_coordinator()
     again = service.commit(session, 1, {(DRIVER, 0): 1})
@@ -188,8 +198,7 @@ def test_a_commit_whose_answer_was_lost_is_known_to_the_next_coordinator(service
 
 
 def test_a_batch_of_a_committed_session_that_comes_late_is_dropped(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     service.commit(session, 1, {(DRIVER, 0): 1})
     service.push(session, 0, {1: "late"})
     assert service.content("latest") == {1: "a"}
@@ -204,8 +213,7 @@ def test_what_was_prepared_is_not_published_where_an_owner_was_replaced_meanwhil
 
     committers = Committers(service.location, now_millis)
     service.coordinator = Coordinator([service.owner], committers, now_millis, tenure=lambda: check)
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     with pytest.raises(ServiceUnavailableError, match="another worker"):
         service.commit(session, 1, {(DRIVER, 0): 1})
     assert service.content() == {}
@@ -215,8 +223,7 @@ def test_what_was_prepared_is_not_published_where_an_owner_was_replaced_meanwhil
 
 
 def test_a_restarted_owner_names_what_it_lost(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     service.restart_owner()
     with pytest.raises(LostBatchesError) as caught:
         service.commit(session, 1, {(DRIVER, 0): 1})
@@ -242,8 +249,7 @@ def test_a_restarted_owner_continues_sequence_numbers(service):
 
 
 def test_an_aborted_session_leaves_nothing(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     service.coordinator.abort(session)
     assert service.content("latest") == {}
     service.push(session, 0, {1: "late"})
@@ -276,8 +282,7 @@ def test_writers_of_different_users_commit_apart(service):
 def test_an_owner_sees_what_another_process_committed(service, tmp_path):
     other = Committer(service.store, service.schema, "other")
     assert service.content() == {}
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     service.commit(session, 1, {(DRIVER, 0): 1})
     other.commit(1, [])
     nothing = pa.record_batch({"id": pa.array([], pa.int64())})
@@ -286,8 +291,7 @@ def test_an_owner_sees_what_another_process_committed(service, tmp_path):
 
 
 def test_rows_of_a_writer_that_is_silent_for_a_lease_leave_latest_and_it_pushes_again(timed):
-    silent = timed.coordinator.begin("silent")
-    timed.push(silent, 0, {1: "a"})
+    silent = timed.written("silent")
     timed.pass_time(29)
     assert timed.content("latest") == {1: "a"}
     timed.pass_time(1)
@@ -299,8 +303,7 @@ def test_rows_of_a_writer_that_is_silent_for_a_lease_leave_latest_and_it_pushes_
 
 
 def test_a_heartbeat_holds_the_rows_of_a_long_computation(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"})
+    session = timed.written()
     for _ in range(5):
         timed.pass_time(20)
         assert timed.owner.heartbeat(session) == Holding(session, 1)
@@ -309,8 +312,7 @@ def test_a_heartbeat_holds_the_rows_of_a_long_computation(timed):
 
 
 def test_tasks_batches_are_held_by_heartbeats_until_they_are_reported(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"}, source=0)
+    session = timed.written(source=0)
     timed.pass_time(20)
     timed.owner.heartbeat(session)
     timed.pass_time(20)
@@ -319,8 +321,7 @@ def test_tasks_batches_are_held_by_heartbeats_until_they_are_reported(timed):
 
 
 def test_tasks_batches_that_nobody_asks_for_are_let_go(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"}, source=0)
+    session = timed.written(source=0)
     timed.pass_time(31)
     assert timed.owner.stats().sessions == 0
     with pytest.raises(LostBatchesError):
@@ -341,8 +342,7 @@ def test_a_fenced_writer_learns_it_from_its_heartbeat(timed):
 
 
 def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"})
+    session = timed.written()
     timed.owner.prepare(session, PrepareRequest(0, {DRIVER: (0, 1)}))
     timed.pass_time(40)
     assert timed.content("latest") == {1: "a"}
@@ -351,8 +351,7 @@ def test_a_commit_under_way_outlasts_the_lease_of_its_writer(timed):
 
 
 def test_files_of_a_commit_that_may_still_happen_stay_when_its_lease_runs_out(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"})
+    session = timed.written()
     messages = timed.owner.prepare(session, PrepareRequest(0, {DRIVER: (0, 1)}))
     timed.pass_time(100)
     Committer(timed.store, timed.schema, "job").commit(1, messages)
@@ -360,8 +359,7 @@ def test_files_of_a_commit_that_may_still_happen_stay_when_its_lease_runs_out(ti
 
 
 def test_time_in_which_the_owner_was_stopped_does_not_count(timed):
-    session = timed.coordinator.begin("job")
-    timed.push(session, 0, {1: "a"})
+    timed.written()
     timed.pass_time(20)
     timed.now += 3_600_000
     timed.pass_time(29)
@@ -369,8 +367,7 @@ def test_time_in_which_the_owner_was_stopped_does_not_count(timed):
 
 
 def test_a_lookup_that_expects_lost_rows_says_so(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     expected = [Holding(session, 1)]
     assert service.content("latest", expected) == {1: "a"}
     service.restart_owner()
@@ -379,8 +376,7 @@ def test_a_lookup_that_expects_lost_rows_says_so(service):
 
 
 def test_a_lookup_may_expect_rows_of_a_session_that_has_ended(service):
-    session = service.coordinator.begin("job")
-    service.push(session, 0, {1: "a"})
+    session = service.written()
     service.commit(session, 1, {(DRIVER, 0): 1})
     assert service.content("latest", [Holding(session, 1)]) == {1: "a"}
 
@@ -437,29 +433,18 @@ class ListingService(TimedService):
         return self.content("committed"), self.content("latest")
 
 
-@pytest.fixture
-def listing(tmp_path):
-    service = ListingService(tmp_path)
-    yield service
-    service.owner.close()
-    service.owner.handle.close()
-
-
-def written(service, user="job"):
-    session = service.coordinator.begin(user)
-    service.push(session, 0, {1: "a"})
-    return session
+listing = fixture_of(ListingService)
 
 
 def test_a_lost_answer_to_prepare_is_given_again_file_by_file(listing):
-    session = written(listing)
+    session = listing.written()
     assert listing.prepare(session) == listing.prepare(session)
     listing.commit(session, 1, {(DRIVER, 0): 1})
     assert listing.contents() == ({1: "a"}, {1: "a"})
 
 
 def test_rows_prepared_for_a_coordinator_that_died_are_written_anew_for_the_next(listing):
-    session = written(listing)
+    session = listing.written()
     (lost,) = listing.prepare(session)
     (again,) = listing.prepare(session, attempt_id="second")
     assert {f.file_name for f in lost.new_files}.isdisjoint(f.file_name for f in again.new_files)
@@ -468,17 +453,17 @@ def test_rows_prepared_for_a_coordinator_that_died_are_written_anew_for_the_next
 
 
 def test_rows_whose_acknowledgement_was_lost_count_once(listing):
-    session = written(listing)
+    session = listing.written()
     listing.lose("acknowledge")
     listing.commit(session, 1, {(DRIVER, 0): 1})
     listing.find("acknowledge")
     assert listing.contents() == ({1: "a"}, {1: "a"})
-    listing.commit(written(listing, "other"), 1, {(DRIVER, 0): 1})
+    listing.commit(listing.written("other"), 1, {(DRIVER, 0): 1})
     assert listing.contents() == ({1: "a,a"}, {1: "a,a"})
 
 
 def test_a_failed_commit_whose_owner_was_not_told_is_repeated_and_counts_once(listing):
-    session = written(listing)
+    session = listing.written()
     listing.lose("abort_prepare")
     listing.fail_to_publish("job", CommitConflictError("another commit removed a file"))
     with pytest.raises(CommitConflictError):
@@ -490,7 +475,7 @@ def test_a_failed_commit_whose_owner_was_not_told_is_repeated_and_counts_once(li
 
 
 def test_rows_of_a_dropped_session_whose_owner_was_not_told_leave_latest_with_its_lease(listing):
-    session = written(listing)
+    session = listing.written()
     listing.prepare(session)
     listing.lose("abort")
     listing.coordinator.abort(session)
@@ -501,7 +486,7 @@ def test_rows_of_a_dropped_session_whose_owner_was_not_told_leave_latest_with_it
 
 @pytest.mark.parametrize("happened", [True, False])
 def test_rows_of_a_commit_of_which_nobody_knows_count_once(listing, happened):
-    session = written(listing)
+    session = listing.written()
     if happened:
         Committer(listing.store, listing.schema, "job").commit(1, listing.prepare(session))
     else:
@@ -516,8 +501,8 @@ def test_rows_of_a_commit_of_which_nobody_knows_count_once(listing, happened):
 
 
 def test_rows_of_a_commit_that_was_rolled_back_unacknowledged_are_pushed_again(listing):
-    listing.commit(written(listing, "before"), 1, {(DRIVER, 0): 1})
-    session = written(listing)
+    listing.commit(listing.written("before"), 1, {(DRIVER, 0): 1})
+    session = listing.written()
     listing.lose("acknowledge")
     listing.commit(session, 1, {(DRIVER, 0): 1})
     listing.find("acknowledge")
@@ -529,7 +514,7 @@ def test_rows_of_a_commit_that_was_rolled_back_unacknowledged_are_pushed_again(l
 
 
 def test_a_restarted_owner_forgets_what_it_had_prepared_and_the_rows_come_again(listing):
-    session = written(listing)
+    session = listing.written()
     listing.prepare(session)
     listing.restart_owner()
     with pytest.raises(LostBatchesError):

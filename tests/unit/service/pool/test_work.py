@@ -12,36 +12,45 @@ from pkray.service.pool.calls import KeeperClient, WorkClient
 from pkray.service.pool.host import PartHost
 from pkray.service.pool.parts import HostedWork, WorkerProcess
 from pkray.service.pool.work import FENCED, Work
+from tests.unit.service.pool import test_assignments
+from tests.unit.service.pool.test_assignments import FIRST
 from tests.unit.service.pool.test_host import Keeper
-
-FIRST = 1000
 
 
 def named(name: str) -> HostedWork:
     return HostedWork(name, b"", DEFAULT_LIMITS)
 
 
-class Workers:
-    """Processes that renew their leases and open what is due, as far as they are not stopped."""
-
-    def __init__(self, count):
-        self.now = 0.0
-        self.keeper = Assignments(count, lambda: self.now, FIRST)
-        self.processes = {n: WorkerProcess(f"process {n}", "node") for n in range(count)}
-        self.held = {n: {} for n in range(count)}
-        self.beat()
+class Workers(test_assignments.Workers):
+    """Processes that open what is due, too."""
 
     def beat(self, seconds=0.0, stopped=()):
-        self.now += seconds
-        for number, process in self.processes.items():
-            if number not in stopped:
-                answer = self.keeper.renew(number, process, self.held[number])
-                for part in answer.gone:
-                    del self.held[number][part]
-                self.held[number].update(answer.due)
+        self.stopped = set(stopped)
+        super().beat(seconds)
+
+    def renew(self, number, process):
+        answer = super().renew(number, process)
+        self.held[number].update(answer.due)
+        return answer
 
     def at(self, name):
         return [number for number, held in self.held.items() if named(name).part() in held]
+
+    def opened(self, *names):
+        """Open work, and give who has the first of it."""
+        for name in names:
+            self.keeper.open(named(name))
+        self.beat()
+        self.beat()
+        return self.at(names[0])[0]
+
+    def hand_over(self, name):
+        """Have who has work give it away, and not close it yet; give its part and number."""
+        part = named(name).part()
+        number = self.held[self.opened(name)].pop(part)
+        self.keeper.ask_for({part: number})
+        self.keeper.move(part, number)
+        return part, number
 
 
 @pytest.fixture
@@ -50,26 +59,17 @@ def workers():
 
 
 def test_work_is_spread_and_opened_without_a_call(workers):
-    for name in ("a", "b", "c", "d"):
-        workers.keeper.open(named(name))
-    workers.beat()
-    workers.beat()
+    workers.opened("a", "b", "c", "d")
     assert [len(held) for held in workers.held.values()] == [2, 2]
 
 
 def test_helpers_of_work_are_apart_from_it(workers):
-    for name in ("a", "b", "c", "a/1", "b/1", "c/1"):
-        workers.keeper.open(named(name))
-    workers.beat()
-    workers.beat()
+    workers.opened("a", "b", "c", "a/1", "b/1", "c/1")
     assert all(workers.at(name) != workers.at(f"{name}/1") for name in ("a", "b", "c"))
 
 
 def test_others_do_the_work_of_a_worker_that_seems_dead_at_once(workers):
-    workers.keeper.open(named("a"))
-    workers.beat()
-    workers.beat()
-    (before,) = workers.at("a")
+    before = workers.opened("a")
     number = workers.held[before][named("a").part()]
     workers.keeper.suspect(before, workers.processes[before])
     workers.beat(stopped={before})
@@ -80,19 +80,14 @@ def test_others_do_the_work_of_a_worker_that_seems_dead_at_once(workers):
 
 
 def test_an_alarm_about_a_process_before_is_none(workers):
-    workers.keeper.open(named("a"))
-    workers.beat()
-    (at,) = workers.at("a") or workers.beat() or workers.at("a")
+    at = workers.opened("a")
     workers.keeper.suspect(at, WorkerProcess("an older one", "node"))
     workers.beat()
     assert workers.at("a") == [at]
 
 
 def test_others_do_the_work_of_a_stopped_worker_when_its_lease_has_run_out(workers):
-    workers.keeper.open(named("a"))
-    workers.beat()
-    workers.beat()
-    (before,) = workers.at("a")
+    before = workers.opened("a")
     for _ in range(3):
         workers.beat(LEASE_SECONDS / 2, stopped={before})
     assert set(workers.at("a")) == {0, 1}
@@ -101,10 +96,7 @@ def test_others_do_the_work_of_a_stopped_worker_when_its_lease_has_run_out(worke
 
 
 def test_work_that_was_ended_is_nowhere_and_is_not_begun_by_a_call(workers):
-    for name in ("a", "a/1", "ab"):
-        workers.keeper.open(named(name))
-    workers.beat()
-    workers.beat()
+    workers.opened("a", "a/1", "ab")
     workers.keeper.release("a")
     workers.beat()
     assert [workers.at(name) == [] for name in ("a", "a/1", "ab")] == [True, True, False]
@@ -203,14 +195,7 @@ def test_work_that_has_ended_and_that_nobody_asks_for_is_hosted_no_more():
 
 
 def test_work_that_is_handed_over_begins_elsewhere_when_it_is_closed(workers):
-    workers.keeper.open(named("a"))
-    workers.beat()
-    workers.beat()
-    (before,) = workers.at("a")
-    part = named("a").part()
-    number = workers.held[before].pop(part)
-    workers.keeper.ask_for({part: number})
-    workers.keeper.move(part, number)
+    part, number = workers.hand_over("a")
     workers.beat(LEASE_SECONDS / 2)
     assert workers.at("a") == []
     workers.keeper.dropped(part, number)
@@ -219,14 +204,7 @@ def test_work_that_is_handed_over_begins_elsewhere_when_it_is_closed(workers):
 
 
 def test_work_that_is_handed_over_and_never_closed_begins_elsewhere_after_the_lease(workers):
-    workers.keeper.open(named("a"))
-    workers.beat()
-    workers.beat()
-    (before,) = workers.at("a")
-    part = named("a").part()
-    number = workers.held[before].pop(part)
-    workers.keeper.ask_for({part: number})
-    workers.keeper.move(part, number)
+    workers.hand_over("a")
     for _ in range(4):
         workers.beat(LEASE_SECONDS / 2)
     assert len(workers.at("a")) == 1

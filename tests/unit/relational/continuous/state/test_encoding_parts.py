@@ -32,7 +32,12 @@ MAKERS: dict[pa.DataType, Any] = {
 
 
 @pytest.mark.parametrize("seed", range(examples(20)))
-def test_some_columns_of_a_row(seed: int) -> None:
+@pytest.mark.parametrize(
+    ("encoded", "parts"),
+    [(encoding.encoded, encoding.parts), (encoding.identified, encoding.parts_of_identified)],
+    ids=["encoded", "identified"],
+)
+def test_some_columns_of_a_row(encoded: Any, parts: Any, seed: int) -> None:
     rng = random.Random(seed)
     kinds = rng.choices(list(MAKERS), k=rng.randint(1, 5))
     columns = [
@@ -41,7 +46,7 @@ def test_some_columns_of_a_row(seed: int) -> None:
     ]
     places = rng.sample(range(len(kinds)), rng.randint(0, len(kinds)))
     wanted = encoding.encoded([columns[place] for place in places], 30)
-    assert encoding.parts(encoding.encoded(columns), kinds, places).equals(wanted)
+    assert parts(encoded(columns), kinds, places).equals(wanted)
 
 
 def test_keys_within_keys_are_found_again() -> None:
@@ -52,16 +57,3 @@ def test_keys_within_keys_are_found_again() -> None:
 
 def test_of_no_rows_there_are_no_parts() -> None:
     assert not len(encoding.parts(pa.array([], pa.binary()), [pa.string(), pa.int32()], [1]))
-
-
-@pytest.mark.parametrize("seed", range(examples(20)))
-def test_some_columns_of_a_row_that_was_identified(seed: int) -> None:
-    rng = random.Random(seed)
-    kinds = rng.choices(list(MAKERS), k=rng.randint(1, 5))
-    columns = [
-        pa.array([None if rng.random() < 0.2 else MAKERS[kind](rng) for _ in range(30)], kind)
-        for kind in kinds
-    ]
-    places = rng.sample(range(len(kinds)), rng.randint(0, len(kinds)))
-    wanted = encoding.encoded([columns[place] for place in places], 30)
-    assert encoding.parts_of_identified(encoding.identified(columns), kinds, places).equals(wanted)
