@@ -38,7 +38,8 @@ The packages, from the top down; each imports those below it and never one above
     rows   schema          rows as users bring them; columns, types, their changes
     options   arguments    what users may set; how it is checked
     metrics                what is counted and measured, and how it is shown
-    logs                   lines of JSON, with what they are about
+    logs      tracing      lines of JSON; spans for OpenTelemetry
+    spans                  what a process is at work on, for both
 """
 
 from __future__ import annotations
@@ -103,6 +104,7 @@ if TYPE_CHECKING:
     from pkray import ray_data as ray_data
     from pkray import relational as relational
     from pkray import spark as spark
+    from pkray import tracing as tracing
     from pkray.api.catalog import Catalog, connect, connect_as_set
     from pkray.api.table import SystemTable, Table
     from pkray.format.snapshot import Snapshot
@@ -181,7 +183,7 @@ _MODULE_OF = {
     "connect_as_set": "pkray.api.catalog",
     "diagnose": "pkray.inspection.diagnosis",
 }
-_MODULES = ("cdc", "kafka", "logs", "ray_data", "relational", "spark")
+_MODULES = ("cdc", "kafka", "logs", "ray_data", "relational", "spark", "tracing")
 
 
 def __getattr__(name: str) -> Any:
@@ -203,6 +205,7 @@ def __dir__() -> list[str]:
             "cdc",
             "logs",
             "relational",
+            "tracing",
             *optional,
             *(name for name in globals() if name.startswith("__")),
         }
@@ -211,3 +214,5 @@ def __dir__() -> list[str]:
 
 if "PKRAY_LOG_FORMAT" in os.environ:
     importlib.import_module("pkray.logs").set_up(os.environ["PKRAY_LOG_FORMAT"])
+if "PKRAY_TRACING" in os.environ:
+    importlib.import_module("pkray.tracing").set_up(os.environ["PKRAY_TRACING"])

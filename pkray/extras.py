@@ -8,7 +8,11 @@ from typing import Any
 
 from pkray.errors import MissingExtraError
 
-_WINGS = {"spark": "pkray.spark.engine", "serving": "pkray.serving.server"}
+_WINGS = {
+    "spark": "pkray.spark.engine",
+    "serving": "pkray.serving.server",
+    "tracing": "pkray.tracing.recorder",
+}
 """The part of pkray that an extra brings, where what is below needs it: it is asked for here."""
 
 
@@ -33,7 +37,10 @@ def require_extra(extra: str, package: str, what: str, without: str = "") -> Non
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported."""
-    return find_spec(package) is not None
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # what it is in is not there
+        return False
 
 
 def wing(extra: str) -> Any:

@@ -1,8 +1,4 @@
-"""Writes what pkray logs as lines of JSON, with what the process was at work on.
-
-A *field* says what a message is about: table, bucket, session, query, epoch. Code that begins such
-work names its fields (``within``), and hands them on to threads that work for it (``carried``). As
-long as nobody asked for lines of JSON, no field is kept.
+"""Writes what pkray logs as lines of JSON, with what the process was at work on (`pkray.spans`).
 
 `json_lines` turns them on in this process. Where the environment has ``PKRAY_LOG_FORMAT=json``,
 each process does so when it imports pkray: the command line, a server, workers on Ray.
@@ -13,21 +9,15 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar, copy_context
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
-import msgspec
-
-T = TypeVar("T")
+from pkray import spans
 
 VARIABLE = "PKRAY_LOG_FORMAT"
-FIELDS = ("table", "bucket", "session", "query", "epoch")
+FIELDS = (*spans.FIELDS, "trace_id", "span_id")
+"""What a line has besides, where it is known."""
 
 _log = logging.getLogger(__name__)
-_fields: ContextVar[dict[str, Any] | None] = ContextVar("pkray_log_fields", default=None)
-_NOTHING: AbstractContextManager[None] = nullcontext()
 _handler: logging.Handler | None = None
 
 
@@ -43,11 +33,11 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        known = {**(_fields.get() or {}), **vars(record)}
+        known = {**spans.here(), **vars(record)}
         line.update({name: known[name] for name in FIELDS if name in known})
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=_plain)
+        return json.dumps(line, ensure_ascii=False, default=spans.plain)
 
 
 def json_lines(stream: TextIO | None = None) -> None:
@@ -63,6 +53,7 @@ def json_lines(stream: TextIO | None = None) -> None:
     logger = logging.getLogger("pkray")
     logger.addHandler(_handler)
     logger.propagate = False
+    spans.keep_for_logs(True)
 
 
 def stop() -> None:
@@ -72,6 +63,7 @@ def stop() -> None:
         logger = logging.getLogger("pkray")
         logger.removeHandler(_handler)
         logger.propagate = True
+        spans.keep_for_logs(False)
         _handler = None
 
 
@@ -81,29 +73,3 @@ def set_up(form: str) -> None:
         json_lines()
     elif form not in ("", "text"):
         _log.warning("%s is ignored, as it is %r: set it to json or text", VARIABLE, form)
-
-
-def within(**fields: Any) -> AbstractContextManager[None]:
-    """Name fields of what is logged meanwhile in this thread."""
-    return _NOTHING if _handler is None else _within(fields)
-
-
-def carried(call: Callable[..., T]) -> Callable[..., T]:
-    """Make a call that has the fields of now in whatever thread it runs."""
-    if _handler is None:
-        return call
-    context = copy_context()
-    return lambda *given, **named: context.run(call, *given, **named)
-
-
-def _plain(value: Any) -> Any:
-    return msgspec.to_builtins(value, enc_hook=str)
-
-
-@contextmanager
-def _within(fields: dict[str, Any]) -> Iterator[None]:
-    token = _fields.set({**(_fields.get() or {}), **fields})
-    try:
-        yield
-    finally:
-        _fields.reset(token)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from pkray import spans
 from pkray.commit.attempt import Attempt
 from pkray.commit.backoff import Backoff
 from pkray.commit.change import Change
@@ -101,7 +102,8 @@ class Publisher:
                     if snapshot is None:
                         self._check(change, latest, schema)
                         fence = partial(self._checks.check_newest_writer, change)
-                        snapshot = attempt.publish(latest, fence)
+                        with spans.span("race"):
+                            snapshot = attempt.publish(latest, fence)
                 except (MissingFileError, SnapshotNotFoundError):
                     if latest is None or self._table.snapshots.holds(latest):
                         raise

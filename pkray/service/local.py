@@ -167,7 +167,7 @@ class LocalRuntime:
 
         writers = OpenWriters(beat_seconds(self._lease_millis))
         client = CoordinatorClient(handle(coordinator, "the coordinator"))
-        return TableService(client, owners, push_target, writers=writers)
+        return TableService(client, owners, push_target, writers=writers, table=location.name)
 
 
 def _stop(service: TableService) -> None:

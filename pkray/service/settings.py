@@ -28,6 +28,7 @@ FILE = "PKRAY_SETTINGS"
 OTHERS = {
     FILE: "The file of settings, in TOML.",
     "PKRAY_LOG_FORMAT": "The form of logs: text, or json for lines of JSON.",
+    "PKRAY_TRACING": "Where spans go: off, or otlp for OpenTelemetry's collector.",
     "PKRAY_JAVA_RUNTIME": "Set by pkray for the Java that it brings along; nobody else sets it.",
 }
 """Variables that are no settings."""

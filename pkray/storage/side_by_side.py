@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Any, TypeVar
 
+from pkray import spans
 from pkray.storage.object_store import ObjectStore
 
 T = TypeVar("T")
@@ -32,9 +33,10 @@ def ahead(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> Ite
     if len(first) < 2:
         yield from map(work, first)
         return
+    done = spans.carried(work)
     with ThreadPoolExecutor(len(first), "pkray-requests") as pool:
         while first:
-            yield from pool.map(work, first)
+            yield from pool.map(done, first)
             first = list(islice(left, store.parallel_requests))
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from typing import NamedTuple
 
+from pkray import spans
 from pkray.storage.object_store import PARALLEL_REQUESTS
 
 MOST_BYTES = 64 << 20
@@ -47,7 +48,7 @@ class Uploads:
         while self._pending and self._bytes + upload.size > MOST_BYTES:
             self._settle_first()
         self._pool = self._pool or ThreadPoolExecutor(upload.at_once, "pkray-uploads")
-        future = _under_way[upload.location] = self._pool.submit(upload.send)
+        future = _under_way[upload.location] = self._pool.submit(spans.carried(_sent), upload)
         future.add_done_callback(lambda _: _under_way.pop(upload.location, None))
         self._pending.append((future, upload))
         self._bytes += upload.size
@@ -73,6 +74,11 @@ class Uploads:
         except Exception as error:
             self.unsent.append(upload)
             self._failure = self._failure or error
+
+
+def _sent(upload: Upload) -> None:
+    with spans.span("upload"):
+        upload.send()
 
 
 _current: ContextVar[Uploads | None] = ContextVar("uploads", default=None)

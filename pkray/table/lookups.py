@@ -31,9 +31,9 @@ class Lookups:
         """Find the table's rows by key at one moment, as of ``Table.lookup``."""
         _check_visibility(visibility, not moment.is_latest)
         stale = _staleness_millis(max_staleness, not moment.is_latest)
-        reads, schema = self._reads, self._reads.schema
+        reads, schema, table = self._reads, self._reads.schema, self._reads.location.name
         if moment.is_latest:
-            newest = OwnersView(lambda: self._client(schema), visibility, None, stale)
+            newest = OwnersView(lambda: self._client(schema), visibility, None, stale, table)
             return KeyedRows(schema, newest)
         view = reads.find(moment)  # owners know another table
         snapshot, schema = view.snapshot, view.schema
@@ -41,7 +41,7 @@ class Lookups:
             reads.identity.check_same_table()
             return KeyedRows(schema, view)  # the owners know snapshots by their ids
         answer_from = None if snapshot is None else snapshot.id
-        owners = OwnersView(lambda: self._client(schema), visibility, answer_from)
+        owners = OwnersView(lambda: self._client(schema), visibility, answer_from, table=table)
         return KeyedRows(schema, owners)
 
     def _client(self, schema: TableSchema) -> LookupClient:

@@ -44,7 +44,8 @@ def test_every_module_but_those_of_extras_is_imported(light):
     light.python("""
         import importlib, pkgutil, pkray
         of_spark, of_ray = ("spark", "cdc.frames"), ("ray_data", "service.ray")
-        extras = tuple(f"pkray.{name}" for name in (*of_spark, *of_ray, "serving", "__main__"))
+        others = ("serving", "tracing.recorder", "__main__")
+        extras = tuple(f"pkray.{name}" for name in (*of_spark, *of_ray, *others))
         for module in pkgutil.walk_packages(pkray.__path__, "pkray.", lambda name: None):
             if not module.name.startswith(extras):
                 importlib.import_module(module.name)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray import logs
+from pkray import logs, spans
 from pkray.service.coordinator.coordinator import Coordinator
 from pkray.service.protocol import SessionId
 
@@ -47,29 +47,29 @@ def test_a_line_has_level_logger_and_message(stream):
 
 
 def test_fields_of_inner_work_are_added_to_those_around_it(stream):
-    with logs.within(table="shop.stock", query="totals"), logs.within(epoch=7):
+    with spans.within(table="shop.stock", query="totals"), spans.within(epoch=7):
         LOG.warning("late", extra={"bucket": 3})
     line = only_line(stream)
-    fields = {name: line[name] for name in logs.FIELDS if name in line}
+    fields = {name: line[name] for name in spans.FIELDS if name in line}
     assert fields == {"table": "shop.stock", "query": "totals", "epoch": 7, "bucket": 3}
 
 
 def test_fields_end_with_the_work(stream):
-    with logs.within(table="shop.stock"):
+    with spans.within(table="shop.stock"):
         pass
     LOG.warning("later")
     assert "table" not in only_line(stream)
 
 
 def test_a_session_is_an_object(stream):
-    with logs.within(session=SessionId("etl", 2, 5)):
+    with spans.within(session=SessionId("etl", 2, 5)):
         LOG.warning("fenced")
     assert only_line(stream)["session"] == {"user": "etl", "generation": 2, "epoch": 5}
 
 
 def test_fields_are_carried_to_another_thread(stream):
-    with ThreadPoolExecutor(1) as threads, logs.within(table="shop.stock"):
-        threads.submit(logs.carried(LOG.warning), "compacted").result()
+    with ThreadPoolExecutor(1) as threads, spans.within(table="shop.stock"):
+        threads.submit(spans.carried(LOG.warning), "compacted").result()
     assert only_line(stream)["table"] == "shop.stock"
 
 
@@ -85,7 +85,7 @@ def test_a_commit_has_its_table_and_session_and_the_query_that_makes_it(
     monkeypatch.setattr(Coordinator, "_commit", logged)
     catalog = pkray.connect(tmp_path)
     table = catalog.create_table("shop.stock", [("item", "STRING NOT NULL")], ["item"])
-    with logs.within(query="totals"):
+    with spans.within(query="totals"):
         table.upsert([{"item": "nail"}], commit_user="etl")
     line = only_line(stream)
     named = line["table"], line["session"]["user"], line["query"]
@@ -101,12 +101,12 @@ def test_an_exception_has_its_stack(stream):
 
 
 def test_nothing_is_kept_while_nobody_asked():
-    with logs.within(table="shop.stock"):
-        assert logs._fields.get() is None
+    with spans.within(table="shop.stock"):
+        assert spans._fields.get() is None
 
 
 def test_a_call_is_carried_as_it_is_while_nobody_asked():
-    assert logs.carried(len) is len
+    assert spans.carried(len) is len
 
 
 @pytest.mark.parametrize(("form", "is_json"), [("json", True), ("text", False), ("xml", False)])

@@ -15,6 +15,7 @@ REASONS = {
     "it is served until it is ended",
     "it needs a Kafka",
     "it needs a PostgreSQL",
+    "it needs a collector",
     "it needs a Ray cluster",
 }
 """Of a kind that no test can run. What such a block shows is tested elsewhere, without its page."""

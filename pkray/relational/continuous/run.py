@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
+from pkray import spans
 from pkray.errors import QueryFencedError
 from pkray.relational.continuous.changes import Changes, concatenated
 from pkray.relational.continuous.exchange.peers import alone
@@ -341,6 +342,10 @@ class Run:
         return bool(self.positions and idle) and self.graph.moves(self.feeds.scans_of(idle))
 
     def _run(self, record: EpochRecord) -> None:
+        with spans.span("epoch", epoch=record.number):
+            self._run_epoch(record)
+
+    def _run_epoch(self, record: EpochRecord) -> None:
         if self._log.checked is not record:
             self._log.check_current()
         results: list[TablePart | None] = []
@@ -369,8 +374,9 @@ class Run:
             for place, outlet in enumerate(self._outlets):
                 self._give(place, collected[place], epoch)
                 ended = self.graph.root_epoch(place, epoch)
-                begun = time.perf_counter()
-                outlet.commit(ended, self.feeds.changing(self.positions), self.graph.judged_by())
+                changing, begun = self.feeds.changing(self.positions), time.perf_counter()
+                with spans.span("give"):
+                    outlet.commit(ended, changing, self.graph.judged_by())
                 self.commit_seconds += time.perf_counter() - begun
         self.next_epoch = record.number + 1
         self.is_ended = record.is_last

@@ -9,6 +9,7 @@ from itertools import chain
 import numpy as np
 import pyarrow as pa
 
+from pkray import spans
 from pkray.arguments.facade import ColumnNames
 from pkray.errors import InputError, PartitionBucketsError, SnapshotNotFoundError
 from pkray.lsm.keys.keys import NormalizedKeys
@@ -89,20 +90,24 @@ class OwnersView:
         client: starts the service, where it does not run.
         snapshot_id: answer from this snapshot; by default from the newest.
         staleness_millis: as of `Lookup`.
+        table: its name.
     """
 
     client: Callable[[], LookupClient]
     visibility: Visibility
     snapshot_id: int | None = None
     staleness_millis: int = 0
+    table: str = ""
 
     def find(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
         """Find rows, as `LookupClient.find`."""
-        return self.client().find(keys, self._asked(wanted))
+        with spans.span("lookup", table=self.table):
+            return self.client().find(keys, self._asked(wanted))
 
     def find_prefixes(self, keys: pa.Table, wanted: pa.Schema) -> pa.Table:
         """Find rows, as `LookupClient.find_prefixes`."""
-        return self.client().find_prefixes(keys, self._asked(wanted))
+        with spans.span("lookup", table=self.table):
+            return self.client().find_prefixes(keys, self._asked(wanted))
 
     def _asked(self, wanted: pa.Schema) -> Asked:
         return Asked(wanted, self.visibility, self.snapshot_id, self.staleness_millis)

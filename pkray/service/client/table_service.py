@@ -25,6 +25,7 @@ class TableService:
             where owners cannot be lost without the writer.
         load_batch: loads what `retain_batch` holds.
         writers: those that are open in this process.
+        table: its name.
     """
 
     coordinator: CoordinatorClient
@@ -33,6 +34,7 @@ class TableService:
     retain_batch: Callable[[RoutedBatch], KeptBatch] | None = None
     load_batch: Callable[[KeptBatch], RoutedBatch] | None = None
     writers: OpenWriters = field(default_factory=OpenWriters)
+    table: str = ""
 
     def stats(self) -> dict[str, list[dict[str, object]]]:
         """Collect what the coordinator and the owners say of themselves."""

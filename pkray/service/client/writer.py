@@ -9,6 +9,7 @@ from contextlib import suppress
 
 import pyarrow as pa
 
+from pkray import spans
 from pkray.arguments.facade import checked_class
 from pkray.clock import now_millis
 from pkray.closing import Closeable
@@ -174,7 +175,8 @@ class TableWriter(Closeable):
             )
             return self._coordinator.commit(request)
 
-        with self._session.lock:
+        about = spans.span("commit", table=self._service.table, session=self._session.id)
+        with about, self._session.lock:
             try:
                 outcome = attempt() if reports else self._session.persist(attempt)
             except (CommitUnknownError, ServiceUnavailableError):

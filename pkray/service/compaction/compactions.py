@@ -10,7 +10,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pkray import logs
+from pkray import spans
 from pkray.format.commit_message import CommitMessage
 from pkray.lsm.compaction.compactor import CompactionResult, Compactor
 from pkray.lsm.compaction.pick import CompactionUnit
@@ -131,10 +131,10 @@ class Compactions:
             compactor, files = self._open_compactor(bucket, stop)
             held = self._held[bucket] = CompactionJob(unit, levels, files, stop)
             self._counts["started"] += 1
-            with logs.within(bucket=bucket[1]):
-                run = logs.carried(self._run)
+            with spans.within(bucket=bucket[1]):
+                run = spans.carried(self._run)
             held.future = self._executor.submit(run, compactor, held)
-        ended = logs.carried(lambda done: self._ended(bucket, held, done))
+        ended = spans.carried(lambda done: self._ended(bucket, held, done))
         held.future.add_done_callback(ended)
         return True
 
@@ -269,7 +269,7 @@ class Compactions:
             self.discard(list(self._held))
 
     def _run(self, compactor: Compactor, held: CompactionJob) -> CompactionResult:
-        with BESIDE_CALLS:
+        with spans.span("compact"), BESIDE_CALLS:
             held.stop.check()
             return compactor.run(held.unit, held.levels)
 

@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from pkray import logs
+from pkray import spans
 from pkray.clock import now_millis
 from pkray.commit.backoff import Backoff
 from pkray.errors import CommitFencedError, PkrayError
@@ -170,7 +170,7 @@ class Coordinator:
             CommitUnknownError: whether it is committed is not known.
         """
         table = self._committers.table
-        about = logs.within(table=table, session=request.session)
+        about = spans.span("coordinate", table=table, session=request.session)
         with about, self._meter.timed(TABLE_COMMIT_SECONDS, table):
             try:
                 return self._commit(request)

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from pkray import spans
 from pkray.commit.backoff import Backoff
 from pkray.commit.committer import Committer
 from pkray.errors import CommitBaseMovedError, CommitUnknownError, MissingFileError, PkrayError
@@ -172,16 +173,17 @@ class TwoPhaseCommit:
         messages = [message for answer in prepared for message in answer]
         check_tenure()
         dynamic = any(message.total_buckets == DYNAMIC for message in messages)
-        result = committer.commit(
-            request.name,
-            messages,
-            watermark=request.watermark,
-            properties=request.properties,
-            assigned_at=base if dynamic else None,
-            base=base,
-            generation=generation,
-            seen=_bytes_of(messages) < _LARGE,
-        )
+        with spans.span("publish"):
+            result = committer.commit(
+                request.name,
+                messages,
+                watermark=request.watermark,
+                properties=request.properties,
+                assigned_at=base if dynamic else None,
+                base=base,
+                generation=generation,
+                seen=_bytes_of(messages) < _LARGE,
+            )
         newest = result.compact or result.append
         hash_files = _hash_files(messages) if result.new else ()
         made = tuple(each for each in (latest, result.append, result.compact) if each is not None)

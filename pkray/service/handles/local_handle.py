@@ -12,7 +12,7 @@ from queue import SimpleQueue
 from types import MappingProxyType
 from typing import Any, Generic, NoReturn, ParamSpec, TypeVar, cast
 
-from pkray import logs
+from pkray import spans
 from pkray.errors import ServiceUnavailableError
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.handles.handle import GLANCE_SECONDS, LEAST_WATCHED, Method, Pending
@@ -81,7 +81,7 @@ class LocalHandle:
         _LocalPending(self, "close", last).result()
 
     def _pending(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> _LocalPending[T]:
-        work = logs.carried(method.of(self.target))
+        work = spans.carried(method.of(self.target))
         if method.is_lookup:
             alone = WorkingThreads()
             return _LocalPending(self, method.name, Job(work, args, kwargs, alone), alone)

@@ -9,7 +9,7 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 
 import numpy as np
 
-from pkray import logs
+from pkray import spans
 from pkray.format.commit_message import CommitMessage
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
@@ -173,7 +173,7 @@ class BucketOwner:
         if session is None:
             return
         self._hold(push.session)
-        about = logs.within(table=self._table, session=push.session)
+        about = spans.within(table=self._table, session=push.session)
         with about, session.exclusive():
             session.renew(self._clock())
             if push.source == DRIVER:
@@ -196,13 +196,13 @@ class BucketOwner:
     ) -> list[CommitMessage]:
         """Prepare what is to be committed of a session: see `OwnerCommits.prepare`."""
         self._hold(session_id)
-        with logs.within(table=self._table, session=session_id):
+        with spans.span("prepare", table=self._table, session=session_id):
             return self._commits.prepare(session_id, wanted, tokens)
 
     def acknowledge(self, session_id: SessionId, done: Acknowledgement) -> bool:
         """Note that the session is committed: see `OwnerCommits.acknowledge`."""
         self._leases.end(session_id)
-        with logs.within(table=self._table, session=session_id):
+        with spans.span("acknowledge", table=self._table, session=session_id):
             pending = self._commits.acknowledge(session_id, done)
         self._idle_copies.watch()
         return pending
@@ -260,7 +260,7 @@ class BucketOwner:
         with self._sessions.lock:
             self._schema.refresh()
         buckets = [bucket for bucket in self._committed.buckets if selection.has(bucket)]
-        with logs.within(table=self._table):
+        with spans.within(table=self._table):
             return len(self._compaction.compact(buckets, selection.full))
 
     def compactions(self, wait: bool = False) -> tuple[int, bool]:
@@ -274,7 +274,7 @@ class BucketOwner:
         """
         if wait:
             self._compaction.compactions.wait()
-        with logs.within(table=self._table), self._sessions.lock:
+        with spans.within(table=self._table), self._sessions.lock:
             self._compaction.settle()
             if not wait:
                 self._compaction.consider()
@@ -318,7 +318,7 @@ class BucketOwner:
     def lookup(self, asked: Lookup) -> LookupAnswer:
         """Find rows by key: see `OwnerLookups.answer`."""
         try:
-            about = logs.within(table=self._table)
+            about = spans.span("find", table=self._table)
             with about, self._meter.timed(names.LOOKUP_SECONDS, self._table):
                 answer = self._lookups.answer(asked)
         finally:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 
+from pkray import spans
 from pkray.format.commit_message import CommitMessage
 from pkray.metadata.live import BucketId
 from pkray.service.committed_files import CommittedFiles
@@ -168,8 +169,8 @@ class CommitPreparation:
             if finished is not None:
                 writer.adopt(finished)
             compacting = compactions.files_compacting(bucket)
-            messages.append(
-                writer.prepare_commit(full_compact=bucket in full, compacting=compacting)
-            )
+            with spans.span("flush", bucket=bucket[1]):
+                message = writer.prepare_commit(full_compact=bucket in full, compacting=compacting)
+            messages.append(message)
             undo.callback(writer.undo_prepare)
         return messages

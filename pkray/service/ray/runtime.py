@@ -321,7 +321,9 @@ class RayRuntime:
             return RayTarget(address, location, schema, placed, session)
 
         writers = _writers_of(address, location, self._lease_millis)
-        return TableService(coordinator, owners, push_target, _retain, _load, writers)
+        return TableService(
+            coordinator, owners, push_target, _retain, _load, writers, location.name
+        )
 
 
 @dataclass(frozen=True)

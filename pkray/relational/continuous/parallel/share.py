@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from pkray import spans
 from pkray.format.data_file import DataFileMeta
 from pkray.relational.continuous.changes import Changes, Order, concatenated, netted, updates
 from pkray.relational.continuous.exchange.peers import Peers, workers_of
@@ -171,10 +172,11 @@ class Share:
         for source, rows in self._rows.items():
             rows.move(record.bounds[self.feeds.name_of(source)])
         arrival = record.number * _ARRIVALS
-        for changes in self._parts(record):
+        for changes in spans.each("read", self._parts(record)):
             part = Epoch(record.number, record.time, arrival)
             with self.states.in_flight(_bytes_of((changes or {}).values())):
-                made = self._given(self.graph.run(changes or {}, part), results)
+                with spans.span("compute"):
+                    made = self._given(self.graph.run(changes or {}, part), results)
                 with self.states.in_flight(_bytes_of(made)):
                     yield made, part
                     self.states.fit()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Protocol
 
+from pkray import spans
 from pkray.errors import QueryFencedError, ServiceUnavailableError
 from pkray.relational.continuous.exchange.mailbox import WAIT_SECONDS, Letter, Mailbox
 from pkray.relational.continuous.exchange.peers import Peers, Send
@@ -92,7 +93,7 @@ class Member:
         Args:
             results: as of `Share.run`.
         """
-        with self._working:
+        with self._working, spans.span("share", epoch=record.number):
             share = self._share_of(run)
             number = share.peers.number
             writers = [None if each is None else PartWriter(each, number) for each in results]
@@ -339,18 +340,20 @@ class ThreadHandle:
 
     def __init__(self, member: Member, name: str) -> None:
         self.member = member
-        self._calls: SimpleQueue[tuple[Future[Any], str, tuple[Any, ...]] | None] = SimpleQueue()
+        self._calls: SimpleQueue[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]] | None] = (
+            SimpleQueue()
+        )
         threading.Thread(target=self._work, name=name, daemon=True).start()
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         answer: Future[Any] = Future()
         if method == "fail":  # while it works
-            self._answer(answer, method, arguments)
+            self._answer(answer, self.member.fail, arguments)
             return answer
         if method == "end":
             with suppress(QueryFencedError):
                 self.member.fail(arguments[0], "the run ends")
-        self._calls.put((answer, method, arguments))
+        self._calls.put((answer, spans.carried(getattr(self.member, method)), arguments))
         return answer
 
     def check(self, *, is_starting: bool) -> None:
@@ -363,9 +366,10 @@ class ThreadHandle:
         while (call := self._calls.get()) is not None:
             self._answer(*call)
 
-    def _answer(self, answer: Future[Any], method: str, arguments: tuple[Any, ...]) -> None:
+    @staticmethod
+    def _answer(answer: Future[Any], call: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         try:
-            answer.set_result(getattr(self.member, method)(*arguments))
+            answer.set_result(call(*arguments))
         except Exception as error:
             answer.set_exception(error)
 

@@ -12,7 +12,7 @@ from itertools import zip_longest
 from statistics import fmean
 from typing import Any, Protocol
 
-from pkray import errors, logs
+from pkray import errors, spans
 from pkray.clock import now_millis
 from pkray.metrics.names import QUERY_EPOCH_SECONDS
 from pkray.metrics.registry import REGISTRY, Meter
@@ -237,7 +237,7 @@ class QueryWorker:
 
     def _work(self) -> None:
         try:
-            with logs.within(query=self.name), self._turns.joined():
+            with spans.within(query=self.name), self._turns.joined():
                 while (pause := self._runs_again()) is not None:
                     self._stopping.wait(pause)
         finally:
@@ -326,7 +326,7 @@ class QueryWorker:
             before = dict(run.positions)
             with self._turns.taken():
                 started = time.perf_counter()
-                with logs.within(epoch=run.next_epoch):
+                with spans.within(epoch=run.next_epoch):
                     has_moved = run.step()
             if has_moved:
                 seconds = time.perf_counter() - started
