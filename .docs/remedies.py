@@ -7,6 +7,7 @@ REMEDIES = {
     "InputError": "Correct the rows it names and write them again: nothing of them was written.",
     "ChangeRecordError": "Mend the event, or give `errors=` a table that keeps such events apart.",
     "ChangeSourceError": "Mend the source. Where what comes next is lost, begin from its rows.",
+    "ChangeSinkError": "Mend what it names and run again: it goes on behind what is committed.",
     "SchemaChangedError": "Load the table again, and write what was not committed.",
     "PartitionBucketsError": "`table.rescale(…)` the partition, or read it as it is.",
     "TableError": "Read the kinds below.",

@@ -118,6 +118,10 @@ class ChangeSourceError(PkrayError):
     """A database or a broker whose changes are read fails, or has lost what is to be read next."""
 
 
+class ChangeSinkError(PkrayError):
+    """A broker to which changes are written fails, or does not say what was written before."""
+
+
 class SchemaChangedError(SchemaError):
     """The table's definition has changed since it was loaded, in a way that matters here."""
 

@@ -33,7 +33,7 @@ from pkray.cdc.readings import (
     timestamp_texts,
     unscaled,
 )
-from pkray.errors import InputError, UnsupportedError
+from pkray.errors import InputError, SchemaError, UnsupportedError
 from pkray.schema.types import DataField, DataType
 
 _DEBEZIUM, _CONNECT = "io.debezium.", "org.apache.kafka.connect.data."
@@ -124,7 +124,7 @@ def _decimal_type(schema: Mapping[str, Any], name: str) -> DataType:
         scale = int(said["scale"])
         digits = int(said.get("connect.decimal.precision", _MOST_DIGITS))
         return DataType("DECIMAL", precision=digits, scale=scale)
-    except Exception:
+    except (LookupError, TypeError, ValueError, OverflowError, SchemaError):
         raise UnsupportedError(
             f"column {name!r} is a decimal of {dict(said)}, which no DECIMAL of 38 digits holds: "
             "have the connector write it with decimal.handling.mode = string",

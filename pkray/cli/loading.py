@@ -127,7 +127,7 @@ ENTRIES = (
     Entry("service", "service", "The processes that serve the tables on Ray.", "service_app"),
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("cdc", "cdc", "Databases whose changes come to tables.", "cdc_app"),
-    Entry("kafka", "kafka", "Topics whose events come to tables.", "kafka_app"),
+    Entry("kafka", "kafka", "Topics into tables, and tables into topics.", "kafka_app"),
     Entry("query", "upgrades", "Continuous queries.", "app"),
 )
 

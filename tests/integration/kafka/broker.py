@@ -17,6 +17,10 @@ class MockBroker:
         (broker,) = self._producer.list_topics(timeout=60).brokers.values()
         self.servers = f"{broker.host}:{broker.port}"
 
+    def make(self, topic: str) -> None:
+        """Make a topic without messages."""
+        self._producer.list_topics(topic, timeout=60)
+
     def send(self, topic: str, messages: Iterable[tuple[str, str | bytes | None]]) -> None:
         """Write messages: keys, which choose the partitions, and values."""
         for key, value in messages:

@@ -152,8 +152,9 @@ _UNBASE64 = np.full(256, 255, np.uint8)
 _UNBASE64[_BASE64] = np.arange(64)
 
 
-def _base64(call: Call, values: Sequence[Value], rows: int) -> Value:
-    array, starts, raw = _bytes(values[0], rows)
+def to_base64(value: Value, rows: int = 1) -> Value:
+    """Write bytes in base 64."""
+    array, starts, raw = _bytes(value, rows)
     size = np.diff(starts)
     blocks = (size + 2) // 3
     ends = np.concatenate(([0], np.cumsum(blocks)))
@@ -168,10 +169,13 @@ def _base64(call: Call, values: Sequence[Value], rows: int) -> Value:
     last = ends[1:] - 1
     letters[last[rest == 1], 2:] = ord("=")
     letters[last[rest == 2], 3] = ord("=")
-    return _made(values[0], array, letters.ravel(), ends * 4, pa.string())
+    return _made(value, array, letters.ravel(), ends * 4, pa.string())
 
 
-text_function("base64(bytes) -> STRING", "Write bytes in base 64.", [binary], _base64)
+text_function(
+    "base64(bytes) -> STRING", "Write bytes in base 64.", [binary],
+    lambda call, values, rows: to_base64(values[0], rows),
+)  # fmt: skip
 
 
 def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
