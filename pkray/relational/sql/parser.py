@@ -14,7 +14,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.sql.chains import flattened
 from pkray.relational.sql.dialects import DIALECTS
 from pkray.relational.sql.hints import MISPLACED_HINT
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 from pkray.scan.bounded_parser import TooManyReadings
 
 MAX_DEPTH = 160
@@ -39,9 +39,8 @@ def as_query(tree: exp.Expr) -> exp.Query:
         return exp.select("*").from_(tree)
     if isinstance(tree, exp.Query):
         return tree
-    raise QueryError(
-        f"a query is expected, not {tree.key.upper()}: begin with SELECT, WITH or VALUES",
-        **position(tree),
+    raise wrong(
+        f"a query is expected, not {tree.key.upper()}: begin with SELECT, WITH or VALUES", tree
     )
 
 

@@ -21,6 +21,16 @@ def position(node: exp.Expr | None) -> dict[str, int]:
     return {}
 
 
+def wrong(message: str, node: exp.Expr | None) -> QueryError:
+    """Make the error that a part of a query is wrong, with its place."""
+    return QueryError(message, **position(node))
+
+
+def unsupported(message: str, node: exp.Expr | None) -> UnsupportedError:
+    """Make the error that a part of a query is not supported, with its place."""
+    return UnsupportedError(message, **position(node))
+
+
 @contextmanager
 def placed(node: exp.Expr | None) -> Iterator[None]:
     """Say where a part of a query stands in errors that have no place yet."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import cast_to, common_type
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
@@ -24,7 +24,7 @@ from pkray.relational.sql.binder.session_zone import in_session_zone
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.names import Names, zone_of
-from pkray.relational.sql.places import placed, position
+from pkray.relational.sql.places import placed, position, unsupported, wrong
 
 MAX_NODES = 50_000
 """Most nodes of a plan: a query that WITH names counts as often as it is read."""
@@ -108,9 +108,8 @@ class _Queries:
             return self._set_operation(tree, correlation)
         if isinstance(tree, exp.Values):
             return bind_values(self, tree)
-        raise QueryError(
-            f"a query is expected, not {shown(tree)}: begin with SELECT, WITH or VALUES",
-            **position(tree),
+        raise wrong(
+            f"a query is expected, not {shown(tree)}: begin with SELECT, WITH or VALUES", tree
         )
 
     def _with(self, tree: exp.Expr) -> dict[str, BoundQuery]:
@@ -118,9 +117,8 @@ class _Queries:
         if clause is None:
             return self.tables
         if clause.args.get("recursive"):
-            raise UnsupportedError(
-                "WITH RECURSIVE is not supported: write as many joins as there are levels",
-                **position(clause),
+            raise unsupported(
+                "WITH RECURSIVE is not supported: write as many joins as there are levels", clause
             )
         tables = dict(self.tables)
         for cte in clause.expressions:
@@ -131,14 +129,14 @@ class _Queries:
             if alias.columns:
                 names = tuple(column.name for column in alias.columns)
                 if len(names) != len(bound.names):
-                    raise QueryError(
+                    raise wrong(
                         f"{cte.alias} names {len(names)} columns, but its query gives "
                         f"{len(bound.names)}: {', '.join(bound.names)}",
-                        **position(alias),
+                        alias,
                     )
             key = cte.alias.lower() if self.dialect is Dialect.SPARK else cte.alias
             if key in {self._key(each.alias) for each in clause.expressions if each is not cte}:
-                raise QueryError(f"WITH defines {cte.alias} twice", **position(alias))
+                raise wrong(f"WITH defines {cte.alias} twice", alias)
             tables = {**tables, key: BoundQuery(bound.node, distinct_names(names), bound.columns)}
         return tables
 
@@ -162,16 +160,15 @@ class _Queries:
     def _set_operation(self, tree: exp.SetOperation, correlation: Correlation | None) -> BoundQuery:
         for name, value in tree.args.items():
             if value and name not in _SET_CLAUSES:
-                raise UnsupportedError(
-                    f"{name.upper().replace('_', ' ')} of {tree.key.upper()} is not offered",
-                    **position(tree),
+                raise unsupported(
+                    f"{name.upper().replace('_', ' ')} of {tree.key.upper()} is not offered", tree
                 )
         left, right = self.bind(tree.this, correlation), self.bind(tree.expression, correlation)
         word = tree.key.upper()
         if len(left.columns) != len(right.columns):
-            raise QueryError(
+            raise wrong(
                 f"the sides of {word} give {len(left.columns)} and {len(right.columns)} columns",
-                **position(tree.expression),
+                tree.expression,
             )
         if _matching(left) != _matching(right) or left.residuals or right.residuals:
             self._force_domains(left, right, tree, correlation)
@@ -214,10 +211,10 @@ class _Queries:
         if leaves is None or all(
             correlation.domains.get(id(leaf)) == list(needed) for leaf in leaves
         ):
-            raise UnsupportedError(
+            raise unsupported(
                 f"a {tree.key.upper()} that uses the query around it in this way is not "
                 "supported: write it as joins",
-                **position(tree),
+                tree,
             )
         for leaf in leaves:
             correlation.domains[id(leaf)] = list(needed)
@@ -256,9 +253,7 @@ class _Queries:
         order = tree.args.get("order")
         limit, offset = read_limit(self, tree)
         if correlated and (limit is not None or offset):
-            raise UnsupportedError(
-                "LIMIT of a UNION that uses the query around is not supported", **position(tree)
-            )
+            raise unsupported("LIMIT of a UNION that uses the query around is not supported", tree)
         if order is not None:
             scope = Scope(rows, visible(names, names), self.dialect)
             binder = ExpressionBinder(self.names, scope)
@@ -266,10 +261,7 @@ class _Queries:
             def bind(node: exp.Expr) -> Expression:
                 if isinstance(node, exp.Literal) and not node.is_string:
                     if not node.name.isdigit() or not 1 <= int(node.name) <= len(names):
-                        raise QueryError(
-                            f"there is no column {node.name}: there are {len(names)}",
-                            **position(node),
-                        )
+                        raise wrong(f"there is no column {node.name}: there are {len(names)}", node)
                     return rows.ref(names[int(node.name) - 1])
                 return binder.bind(node)
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.functions.aggregates.catalogue import is_aggregate
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.sql.binder.context import Queries
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 
 WRAPPERS = (exp.Filter, exp.WithinGroup, exp.IgnoreNulls, exp.RespectNulls)
 IGNORING = ("first", "first_value", "last", "last_value", "any_value")
@@ -69,7 +68,7 @@ class Written:
             self._refuse("RESPECT NULLS")
 
     def _refuse(self, clause: str) -> None:
-        raise QueryError(f"{self.name} takes no {clause}: leave it out", **position(self.node))
+        raise wrong(f"{self.name} takes no {clause}: leave it out", self.node)
 
 
 def take_apart(whole: exp.Expr) -> Written | None:

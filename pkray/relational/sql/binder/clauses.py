@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.options.values import duration_text
 from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
@@ -15,7 +15,7 @@ from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 
 _KNOWN = {
     "with_", "hint", "distinct", "expressions", "from_", "joins", "laterals", "where", "group",
@@ -29,9 +29,9 @@ def check_clauses(select: exp.Select) -> None:
     for name, value in select.args.items():
         if value and name not in _KNOWN:
             said = _CLAUSES.get(name, name.strip("_").upper().replace("_", " "))
-            raise UnsupportedError(f"{said} of a SELECT is not offered", **position(select))
+            raise unsupported(f"{said} of a SELECT is not offered", select)
     if not select.expressions:
-        raise QueryError("SELECT names no columns", **position(select))
+        raise wrong("SELECT names no columns", select)
 
 
 def table_hints(select: exp.Select) -> TableHints:
@@ -54,9 +54,8 @@ def table_hints(select: exp.Select) -> TableHints:
                 alias = _looked_up(select, options)
                 found.setdefault(alias, {})[call.name] = tuple(sorted(options.items()))
             case _:
-                raise QueryError(
-                    f"hint {call.name} stands after the name of a table, not after SELECT",
-                    **position(select),
+                raise wrong(
+                    f"hint {call.name} stands after the name of a table, not after SELECT", select
                 )
     return found
 
@@ -69,16 +68,13 @@ def _looked_up(select: exp.Select, options: dict[str, str]) -> str:
             raise QueryError("hint LOOKUP lacks 'table': the name or alias of the one looked up")
         LookupOptions.read(options)
     except QueryError as error:
-        raise QueryError(str(error), **position(select)) from None
+        raise wrong(str(error), select) from None
     return alias
 
 
 def _boolean(select: exp.Select, hint: str, alias: str, value: str) -> str:
     if value.lower() not in ("true", "false"):
-        raise QueryError(
-            f"hint {hint} of {alias} cannot be {value!r}: write 'true' or 'false'",
-            **position(select),
-        )
+        raise wrong(f"hint {hint} of {alias} cannot be {value!r}: write 'true' or 'false'", select)
     return value.lower()
 
 
@@ -86,9 +82,8 @@ def _ttl(select: exp.Select, alias: str, ttl: str) -> str:
     try:
         return duration_text(ttl)
     except ValueError:
-        raise QueryError(
-            f"hint STATE_TTL of {alias} cannot be {ttl!r}: write a duration such as '12 h'",
-            **position(select),
+        raise wrong(
+            f"hint STATE_TTL of {alias} cannot be {ttl!r}: write a duration such as '12 h'", select
         ) from None
 
 
@@ -97,10 +92,10 @@ def check_window_function(node: exp.Anonymous) -> None:
     name = node.name.upper()
     root = name.removesuffix("_START").removesuffix("_END").removesuffix("_ROWTIME")
     if root in WINDOW_FUNCTIONS:
-        raise QueryError(
+        raise wrong(
             f"{name} stands in FROM: write FROM TABLE({root}(TABLE t, DESCRIPTOR(time), …)) and "
             "group by window_start and window_end",
-            **position(node),
+            node,
         )
 
 
@@ -112,7 +107,7 @@ def read_limit(queries: Queries, tree: exp.Expr) -> tuple[int | None, int]:
         if limit.args.get("limit_options"):
             options = limit.args["limit_options"]
             if options.args.get("percent") or options.args.get("with_ties"):
-                raise UnsupportedError("FETCH takes a number of ROWS ONLY", **position(tree))
+                raise unsupported("FETCH takes a number of ROWS ONLY", tree)
         number = limit.args.get("count")
         count = _whole(queries, number, "FETCH") if number is not None else 1
     elif limit is not None:
@@ -120,7 +115,7 @@ def read_limit(queries: Queries, tree: exp.Expr) -> tuple[int | None, int]:
         is_all = isinstance(value, exp.Column | exp.Var) and value.name.upper() == "ALL"
         count = None if is_all or value is None else _whole(queries, value, "LIMIT")
         if limit.expressions:
-            raise UnsupportedError("LIMIT … BY is not offered", **position(tree))
+            raise unsupported("LIMIT … BY is not offered", tree)
     offset = tree.args.get("offset")
     return count, _whole(queries, offset.expression, "OFFSET") if offset is not None else 0
 
@@ -130,7 +125,5 @@ def _whole(queries: Queries, node: exp.Expr, what: str) -> int:
     value = fold(ExpressionBinder(queries.names, scope).bind(node))
     number = value.value if isinstance(value, Literal) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        raise QueryError(
-            f"{what} takes a whole number that is not negative, not {shown(node)}", **position(node)
-        )
+        raise wrong(f"{what} takes a whole number that is not negative, not {shown(node)}", node)
     return number

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression, Literal
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.calls import AggregateNames
@@ -19,7 +18,7 @@ from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.binder.select_state import SelectState
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 
 
 def bind_group(state: SelectState, outputs: list[Output], order: list[exp.Ordered]) -> None:
@@ -75,7 +74,7 @@ def _groups(
         ]
         group = exp.Group(expressions=[each.copy() for each in keys])
     elif group is not None and not any(group.args.values()):
-        raise QueryError("GROUP BY names no columns", **position(state.select))
+        raise wrong("GROUP BY names no columns", state.select)
     return read_groups(group, lambda node: _group_key(state, node, outputs))
 
 
@@ -95,9 +94,7 @@ def ordinal(state: SelectState, node: exp.Expr, outputs: list[Output]) -> exp.Ex
     """Find the column that a number in GROUP BY or ORDER BY means."""
     text = node.name
     if not text.isdigit() or not 1 <= int(text) <= len(outputs):
-        raise QueryError(
-            f"there is no column {text} in SELECT: it has {len(outputs)}", **position(node)
-        )
+        raise wrong(f"there is no column {text} in SELECT: it has {len(outputs)}", node)
     output = outputs[int(text) - 1]
     if output.node is not None:
         return output.node

@@ -30,7 +30,7 @@ from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.expressions.intervals import of_value
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import placed, wrong
 from pkray.schema.types import DataType
 
 Bind: TypeAlias = Callable[[exp.Expr], ir.Expression]
@@ -73,12 +73,12 @@ def not_grouped(name: str, node: exp.Expr, dialect: Dialect) -> QueryError:
     """Make the error for a column that may differ among the rows of a group."""
     select = node.find_ancestor(exp.Select)
     alone = select is not None and select.args.get("having") and not select.args.get("group")
-    return QueryError(
+    return wrong(
         f"column {name} is neither in GROUP BY nor in an aggregate: "
         + ("HAVING makes one group of all rows; filter rows by WHERE, or " if alone else "")
         + f"group by it, or write any_value({name})"
         + ("" if dialect is Dialect.SPARK else f" or MAX({name})"),
-        **position(node),
+        node,
     )
 
 
@@ -261,7 +261,7 @@ class Grouping:
     def _resolved(
         self, call: Written, arguments: tuple[ir.Expression, ...], within: tuple[ir.Expression, ...]
     ) -> Resolved:
-        try:
+        with placed(call.node):
             return resolve_aggregate(
                 call.name,
                 arguments,
@@ -269,22 +269,13 @@ class Grouping:
                 distinct=call.distinct,
                 within_group=within,
             )
-        except (QueryError, UnsupportedError) as error:
-            if "line" in error.values:
-                raise
-            values = {**error.values, **position(call.node)}
-            raise type(error)(error.message, **values) from None
 
     def _arguments(self, call: Written) -> tuple[ir.Expression, ...]:
         if len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Star):
             if call.name.lower() != "count":
-                raise QueryError(
-                    f"{call.name}(*) is not defined: name a column", **position(call.node)
-                )
+                raise wrong(f"{call.name}(*) is not defined: name a column", call.node)
             if call.distinct:
-                raise QueryError(
-                    "COUNT(DISTINCT *) is not defined: name columns", **position(call.node)
-                )
+                raise wrong("COUNT(DISTINCT *) is not defined: name columns", call.node)
             return ()
         return tuple(self._argument(each) for each in call.arguments)
 
@@ -294,14 +285,13 @@ class Grouping:
 
     def _check_plain(self, node: exp.Expr) -> None:
         for inner in AggregateNames(self.queries).calls_in(node):
-            raise QueryError(
+            raise wrong(
                 f"{inner.name} stands in another aggregate: compute it in a subquery first",
-                **position(inner.node),
+                inner.node,
             )
         if node.find(exp.Window):
-            raise QueryError(
-                "a window function stands in an aggregate: compute it in a subquery first",
-                **position(node),
+            raise wrong(
+                "a window function stands in an aggregate: compute it in a subquery first", node
             )
 
     def _order(self, order: Sequence[exp.Ordered]) -> tuple[ir.SortKey, ...]:
@@ -338,9 +328,9 @@ class Grouping:
             return self._as_key(node)
         call = take_apart(node) if isinstance(node, (*WRAPPERS, exp.Anonymous)) else None
         if call is not None and AggregateNames(self.queries).is_aggregate(call.name):
-            raise QueryError(
+            raise wrong(
                 f"{call.name} cannot stand here: aggregates are of SELECT, HAVING and ORDER BY",
-                **position(call.node),
+                call.node,
             )
         return None
 
@@ -357,9 +347,9 @@ class Grouping:
 
     def _grouping(self, node: exp.Anonymous) -> ir.Expression:
         if self._id is None:
-            raise QueryError(
+            raise wrong(
                 f"{node.name.upper()} is for GROUPING SETS, ROLLUP and CUBE: this query has none",
-                **position(node),
+                node,
             )
         keys = [self._grouping_key(each) for each in node.expressions]
         if not keys:
@@ -369,7 +359,7 @@ class Grouping:
         spark = self.queries.dialect is Dialect.SPARK
         if node.name.lower() == "grouping":
             if len(keys) != 1 and spark:
-                raise QueryError("GROUPING takes one column", **position(node))
+                raise wrong("GROUPING takes one column", node)
             kind = TINYINT if spark and len(keys) == 1 else BIGINT
         result = bits[0]
         for bit in bits[1:]:
@@ -381,7 +371,7 @@ class Grouping:
         below = self._settle_below(ExpressionBinder(self.queries.names, self.below).bind(node))
         key = self.key_of(below)
         if key is None:
-            raise QueryError(f"{shown(node)} is no column of GROUP BY", **position(node))
+            raise wrong(f"{shown(node)} is no column of GROUP BY", node)
         return key.name
 
     def _bit(self, name: str) -> ir.Expression:

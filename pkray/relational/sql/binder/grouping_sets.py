@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 
 _T = TypeVar("_T")
 MAX_SETS = 1024
@@ -42,7 +41,7 @@ def read_groups(group: exp.Group | None, resolve: Callable[[exp.Expr], exp.Expr]
     if group is None:
         return groups
     if group.args.get("totals"):
-        raise UnsupportedError("WITH TOTALS is not offered: write ROLLUP", **position(group))
+        raise unsupported("WITH TOTALS is not offered: write ROLLUP", group)
     parts = [_sets(each, groups, resolve) for each in group.expressions]
     plain = tuple(dict.fromkeys(place for part in parts for each in part for place in each))
     for kind in ("rollup", "cube"):
@@ -58,7 +57,7 @@ def read_groups(group: exp.Group | None, resolve: Callable[[exp.Expr], exp.Expr]
     for part in parts:
         count *= len(part)
         if count > MAX_SETS:
-            raise QueryError(f"GROUP BY has more than {MAX_SETS} grouping sets", **position(group))
+            raise wrong(f"GROUP BY has more than {MAX_SETS} grouping sets", group)
     groups.sets = [
         tuple(dict.fromkeys(itertools.chain.from_iterable(each)))
         for each in itertools.product(*parts)
@@ -75,7 +74,7 @@ def _sets(
     if isinstance(node, exp.Rollup | exp.Cube):
         groups.is_plain = False
         if len(node.expressions) > 10 and isinstance(node, exp.Cube):
-            raise QueryError("CUBE takes at most ten columns", **position(node))
+            raise wrong("CUBE takes at most ten columns", node)
         parts = [_sets(each, groups, resolve)[0] for each in node.expressions]
         chosen = _prefixes(parts) if isinstance(node, exp.Rollup) else _subsets(parts)
         return [tuple(dict.fromkeys(itertools.chain.from_iterable(each))) for each in chosen]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.plan.expressions import ColumnRef, Expression, Literal, SortKey, UdfCall
 from pkray.relational.plan.nodes import Distinct, Limit, Project, Sort, TopN
 from pkray.relational.sql.binder.clauses import read_limit
@@ -19,7 +18,7 @@ from pkray.relational.sql.binder.over import all_spread, check_sortable, unique_
 from pkray.relational.sql.binder.patterns import pruned
 from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.binder.select_state import SelectState
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 
 
 def order_nodes(state: SelectState, outputs: list[Output]) -> list[exp.Ordered]:
@@ -35,9 +34,9 @@ def finished(
     limit, offset = _limit(state)
     distinct = state.select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
-        raise UnsupportedError(
+        raise unsupported(
             "DISTINCT ON is not offered: QUALIFY ROW_NUMBER() OVER (…) = 1 does the same",
-            **position(state.select),
+            state.select,
         )
     if state.defers:
         return BoundQuery(state.rows.node, names, names, tuple(state.pairs), values=tuple(values))
@@ -116,10 +115,10 @@ def _keys(
         if name is None:
             of_selected = _of_selected(value, by_value) if is_distinct else value
             if of_selected is None:
-                raise QueryError(
+                raise wrong(
                     "ORDER BY of SELECT DISTINCT is by columns of SELECT: select what it is "
                     "ordered by",
-                    **position(each),
+                    each,
                 )
             name = state.rows.fresh("o")
             (later if is_distinct else added).append((name, of_selected))

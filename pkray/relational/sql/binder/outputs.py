@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import distinct_names
@@ -15,7 +14,7 @@ from pkray.relational.sql.binder.from_clause.generators import Generators
 from pkray.relational.sql.binder.grouping import not_grouped
 from pkray.relational.sql.binder.select_state import SelectState
 from pkray.relational.sql.dialects import DIALECTS, shown
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 
 
 @dataclass(frozen=True)
@@ -62,10 +61,10 @@ def _star(state: SelectState, node: exp.Expr) -> list[Output]:
         return fields
     for name in ("replace", "rename"):
         if star.args.get(name):
-            raise UnsupportedError(f"* {name.upper()} is not offered", **position(node))
+            raise unsupported(f"* {name.upper()} is not offered", node)
     found = state.base.star(qualifier, node)
     if not found and not qualifier:
-        raise QueryError("SELECT * needs a FROM", **position(state.select))
+        raise wrong("SELECT * needs a FROM", state.select)
     left_out = {
         state.base.key(each.name): each
         for each in star.args.get("except_") or star.args.get("except") or ()
@@ -145,7 +144,7 @@ def _once(state: SelectState, node: exp.Expr) -> Callable[[], Expression]:
         if busy and state.grouping is not None:
             raise not_grouped(shown(node), node, state.dialect)
         if busy:
-            raise QueryError(f"{shown(node)} is defined by itself", **position(node))
+            raise wrong(f"{shown(node)} is defined by itself", node)
         busy = True
         try:
             return state.bound(node)
@@ -175,9 +174,9 @@ def _starred(state: SelectState, column: str) -> Expression:
         return state.rows.ref(column)
     key = state.grouping.key_of(state.base.rows.ref(column))
     if key is None:
-        raise QueryError(
+        raise wrong(
             f"SELECT * gives column {column}, which is not in GROUP BY: name the columns",
-            **position(state.select),
+            state.select,
         )
     return key
 

@@ -20,7 +20,7 @@ from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.intervals import read_interval
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import placed, unsupported, wrong
 from pkray.schema.types import INTEGERS, TIMESTAMPS
 
 _RANKS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "ntile")
@@ -95,17 +95,16 @@ class OverBinder:
         if name is not None:
             return self.rows.ref(name)
         if isinstance(node, exp.Window):
-            raise QueryError(
+            raise wrong(
                 "a function with OVER cannot stand here: compute it in a subquery, or filter by "
                 "QUALIFY",
-                **position(node),
+                node,
             )
         if isinstance(node, exp.Anonymous) and catalogue.is_window(node.name):
             known = catalogue.is_aggregate(node.name, self.queries.dialect)
             if not known:
-                raise QueryError(
-                    f"{node.name} needs a window: write {node.name}(…) OVER (ORDER BY …)",
-                    **position(node),
+                raise wrong(
+                    f"{node.name} needs a window: write {node.name}(…) OVER (ORDER BY …)", node
                 )
         return None
 
@@ -117,9 +116,7 @@ class OverBinder:
             name = whole.args["alias"].name
             base = self.named.get(name.lower())
             if base is None or name.lower() in seen:
-                raise QueryError(
-                    f"no window is called {name}: add WINDOW {name} AS (…)", **position(window)
-                )
+                raise wrong(f"no window is called {name}: add WINDOW {name} AS (…)", window)
             seen.add(name.lower())
             merged = base.copy()
             merged.set("this", window.this)
@@ -128,7 +125,7 @@ class OverBinder:
                     merged.set(part, whole.args[part])
             whole = merged
         if "over" in whole.args and {"partition_by", "order", "spec"}.isdisjoint(whole.args):
-            raise QueryError("OVER lacks its window: write OVER (…)", **position(window))
+            raise wrong("OVER lacks its window: write OVER (…)", window)
         return whole
 
     def _spec(self, window: exp.Window) -> _Spec:
@@ -147,18 +144,14 @@ class OverBinder:
     def _call(self, window: exp.Window, whole: exp.Window, spec: _Spec) -> WindowCall:
         call = take_apart(window.this)
         if call is None:
-            raise QueryError(
+            raise wrong(
                 f"{shown(window.this)} takes no OVER: give an aggregate or a window function",
-                **position(window),
+                window,
             )
         if call.distinct:
-            raise UnsupportedError(
-                f"{call.name}(DISTINCT …) with OVER is not offered", **position(call.node)
-            )
+            raise unsupported(f"{call.name}(DISTINCT …) with OVER is not offered", call.node)
         if call.order or call.within:
-            raise UnsupportedError(
-                f"{call.name} with OVER takes its order from there", **position(call.node)
-            )
+            raise unsupported(f"{call.name} with OVER takes its order from there", call.node)
         arguments = self._arguments(call)
         resolved, udf = self._resolved(call, arguments)
         call.check(resolved.function)
@@ -183,9 +176,9 @@ class OverBinder:
             return ()
         for argument in call.arguments:
             if argument.find(exp.Window):
-                raise QueryError(
+                raise wrong(
                     "a function with OVER stands in another: compute it in a subquery first",
-                    **position(argument),
+                    argument,
                 )
         return tuple(self.bind(each) for each in call.arguments)
 
@@ -196,7 +189,7 @@ class OverBinder:
         udf = self.queries.names.udf(name)
         if udf is not None and str(udf.kind) == "aggregate":
             return Resolved("udf", udf.typed(arguments), (), udf.type), udf
-        try:
+        with placed(call.node):
             if catalogue.is_window(name):
                 return catalogue.resolve_window(name, arguments, dialect), None
             if call.ignore_nulls and name.lower() in IGNORING:
@@ -207,11 +200,6 @@ class OverBinder:
                     "count(…) OVER"
                 )
             return catalogue.resolve_aggregate(name, arguments, dialect), None
-        except (QueryError, UnsupportedError) as error:
-            if "line" in error.values:
-                raise
-            values = {**error.values, **position(call.node)}
-            raise type(error)(error.message, **values) from None
 
     def _filtered(self, call: Written, resolved: Resolved) -> tuple[Expression, ...]:
         """Make values NULL where FILTER leaves their rows out."""
@@ -219,14 +207,10 @@ class OverBinder:
             return resolved.arguments
         known = facts(resolved.function)
         if catalogue.is_window(call.name) or known.keeps_nulls or known.required_from:
-            raise UnsupportedError(
-                f"{call.name} with FILTER and OVER is not offered", **position(call.node)
-            )
+            raise unsupported(f"{call.name} with FILTER and OVER is not offered", call.node)
         condition = self.bind(call.filter)
         if condition.type.root != "BOOLEAN":
-            raise QueryError(
-                f"FILTER takes a condition, not {condition.type}", **position(call.filter)
-            )
+            raise wrong(f"FILTER takes a condition, not {condition.type}", call.filter)
         values = resolved.arguments or (Literal(BOOLEAN.with_nullable(False), True),)
         first = values[0]
         kind = first.type.with_nullable(True)
@@ -239,29 +223,21 @@ class OverBinder:
         name = call.name.lower()
         if name in (*_RANKS, *_PLACED):
             if not spec.order and name != "row_number":
-                raise QueryError(
-                    f"{call.name} needs an order: write OVER (ORDER BY …)", **position(call.node)
-                )
+                raise wrong(f"{call.name} needs an order: write OVER (ORDER BY …)", call.node)
             if written is not None:
-                raise QueryError(
-                    f"{call.name} takes no {written.args['kind'].upper()} frame",
-                    **position(call.node),
-                )
+                raise wrong(f"{call.name} takes no {written.args['kind'].upper()} frame", call.node)
         if written is None:
             return Frame() if spec.order else Frame.WHOLE
         unit = written.args["kind"].lower()
         if unit not in ("rows", "range"):
-            raise UnsupportedError(
-                f"{unit.upper()} frames are not offered: write ROWS or RANGE", **position(window)
-            )
+            raise unsupported(f"{unit.upper()} frames are not offered: write ROWS or RANGE", window)
         if written.args.get("exclude"):
-            raise UnsupportedError("EXCLUDE of a frame is not offered", **position(window))
+            raise unsupported("EXCLUDE of a frame is not offered", window)
         start = self._bound(written, "start", unit, spec)
         end = self._bound(written, "end", unit, spec) if written.args.get("end") else 0
         if start is not None and end is not None and start > end:
-            raise QueryError(
-                "the frame of OVER ends before it begins: write BETWEEN earlier AND later",
-                **position(window),
+            raise wrong(
+                "the frame of OVER ends before it begins: write BETWEEN earlier AND later", window
             )
         return Frame(unit, start, end)
 
@@ -288,18 +264,16 @@ class OverBinder:
         if isinstance(value, exp.Interval) and unit == "range":
             months, micros = read_interval(value)
             if months:
-                raise UnsupportedError(
-                    "a frame of months is not offered: they differ in length", **position(value)
-                )
+                raise unsupported("a frame of months is not offered: they differ in length", value)
             self._check_order(spec, ("DATE", *TIMESTAMPS), "an INTERVAL", value)
             return micros
         bound = self.bind(value)
         number = bound.value if isinstance(bound, Literal) else None
         if number is None or isinstance(number, str | bool) or number < 0:
-            raise QueryError("the length of a frame is a constant number", **position(value))
+            raise wrong("the length of a frame is a constant number", value)
         if unit == "rows":
             if not isinstance(number, int):
-                raise QueryError("a frame of ROWS is of a whole number", **position(value))
+                raise wrong("a frame of ROWS is of a whole number", value)
             return number
         self._check_order(spec, (*_NUMBERS, "DATE"), "a number", value)
         if self._order_type(spec) == "DATE":
@@ -311,9 +285,8 @@ class OverBinder:
 
     def _check_order(self, spec: _Spec, roots: Sequence[str], what: str, value: exp.Expr) -> None:
         if len(spec.order) != 1 or self._order_type(spec) not in roots:
-            raise QueryError(
-                f"RANGE with {what} needs one ORDER BY column that it can be added to",
-                **position(value),
+            raise wrong(
+                f"RANGE with {what} needs one ORDER BY column that it can be added to", value
             )
 
 
@@ -346,7 +319,7 @@ def sort_keys(
 def check_sortable(value: Expression, node: exp.Expr) -> None:
     """Check that values of a type have an order."""
     if value.type.root == "MAP":
-        raise QueryError("a MAP has no order", **position(node))
+        raise wrong("a MAP has no order", node)
 
 
 def unique_keys(keys: Iterator[SortKey]) -> tuple[SortKey, ...]:

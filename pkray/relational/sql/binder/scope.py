@@ -12,7 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import ColumnRef, Expression, replace_columns
 from pkray.relational.plan.nodes import Node, Project
 from pkray.relational.sql.expressions.base import access_field
-from pkray.relational.sql.places import nearest, position, quoted
+from pkray.relational.sql.places import nearest, quoted, wrong
 
 
 class Numbers:
@@ -205,9 +205,7 @@ class Scope:
             found = self._named(parts[:width], parts[width])
             if len({each.column for each in found}) > 1:
                 where = " and ".join(str(each) for each in found)
-                raise QueryError(
-                    f"{'.'.join(parts)} is ambiguous: write one of {where}", **position(node)
-                )
+                raise wrong(f"{'.'.join(parts)} is ambiguous: write one of {where}", node)
             if found:
                 value: Expression = self.rows.ref(found[0].column)
                 for name in parts[width + 1 :]:
@@ -249,15 +247,13 @@ class Scope:
             if mine:
                 near = nearest(parts[-1], (each.name for each in mine))
                 hint = near or _list(each.name for each in mine)
-                return QueryError(f"{parts[-2]} has no column {parts[-1]}{hint}", **position(node))
+                return wrong(f"{parts[-2]} has no column {parts[-1]}{hint}", node)
             names = {part for each in self.columns for part in each.qualifier[-1:]}
             hint = nearest(parts[-2], names) or _list(sorted(names))
-            return QueryError(
-                f"no table of this query is called {parts[-2]}{hint}", **position(node)
-            )
+            return wrong(f"no table of this query is called {parts[-2]}{hint}", node)
         names_of_all = [*(each.name for each in self.columns), *self.aliases]
         hint = nearest(parts[-1], names_of_all) or _list(names_of_all)
-        return QueryError(f"there is no column {said}{hint}", **position(node))
+        return wrong(f"there is no column {said}{hint}", node)
 
     def star(self, qualifier: tuple[str, ...], node: exp.Expr) -> list[Visible]:
         """List the columns that ``*`` or ``t.*`` gives."""
@@ -272,9 +268,7 @@ class Scope:
         if not found:
             names = {part for each in self.columns for part in each.qualifier[-1:]}
             hint = nearest(qualifier[-1], names) or _list(sorted(names))
-            raise QueryError(
-                f"no table of this query is called {'.'.join(qualifier)}{hint}", **position(node)
-            )
+            raise wrong(f"no table of this query is called {'.'.join(qualifier)}{hint}", node)
         return found
 
     def hide(self, columns: Iterable[str]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from sqlglot import exp
 
-from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.expressions import Expression, all_of
 from pkray.relational.sql.binder.clauses import check_clauses, table_hints
@@ -22,7 +21,7 @@ from pkray.relational.sql.binder.patterns import filtered, where
 from pkray.relational.sql.binder.scope import OuterRef, Visible, outer_references
 from pkray.relational.sql.binder.select_state import SelectState
 from pkray.relational.sql.binder.subqueries import Subqueries
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported
 
 
 class SelectBinder(SelectState):
@@ -112,10 +111,10 @@ class SelectBinder(SelectState):
             return
         call, *others = calls
         if others:
-            raise UnsupportedError(
+            raise unsupported(
                 "a SELECT with two different windows of time is not supported: write one of them "
                 "in a subquery",
-                **position(others[0]),
+                others[0],
             )
         self.check_residuals()
         self.window = call

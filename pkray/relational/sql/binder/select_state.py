@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of
 from pkray.relational.sql.binder import scope as scopes
 from pkray.relational.sql.binder.calls import AggregateNames
@@ -17,7 +16,7 @@ from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 
 
 class SelectState:
@@ -78,23 +77,21 @@ class SelectState:
     def check_plain(self, node: exp.Expr) -> None:
         """Refuse aggregates and functions with OVER where they cannot stand."""
         if isinstance(node, exp.Window) and self.over is None:
-            raise QueryError(
+            raise wrong(
                 "a function with OVER cannot stand here: compute it in a subquery, or filter by "
                 "QUALIFY",
-                **position(node),
+                node,
             )
         if isinstance(node, exp.Anonymous):
             check_window_function(node)
             if AggregateNames(self.queries).is_aggregate(node.name):
-                raise QueryError(
+                raise wrong(
                     f"{node.name} cannot stand here: filter groups by HAVING, or aggregate in a "
                     "subquery",
-                    **position(node),
+                    node,
                 )
             if node.name.lower() in ("grouping", "grouping_id"):
-                raise QueryError(
-                    f"{node.name.upper()} is for queries with GROUP BY", **position(node)
-                )
+                raise wrong(f"{node.name.upper()} is for queries with GROUP BY", node)
 
     def bound(self, node: exp.Expr) -> Expression:
         """Bind a value."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, coerced
 from pkray.relational.plan import expressions as ir
@@ -17,7 +16,7 @@ from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
 from pkray.relational.sql.binder.patterns import as_interval_join, pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
 from pkray.relational.sql.expressions.operators import negation
-from pkray.relational.sql.places import placed, position
+from pkray.relational.sql.places import placed, wrong
 
 _COMPARISONS: dict[type[exp.Expr], str] = {
     exp.EQ: "equal",
@@ -43,10 +42,10 @@ def bind_subquery(
                 raise
             names = correlation.domains.setdefault(id(need.select), [])
             if need.reference.name in names:
-                raise QueryError(
+                raise wrong(
                     f"column {need.reference.name} of the query around cannot be used here: "
                     "write a join",
-                    **position(need.select),
+                    need.select,
                 ) from None
             names += dict.fromkeys(
                 name for name in (need.reference.name, *need.equal) if name not in names
@@ -161,9 +160,9 @@ class Subqueries:
         rows = self.scope.rows
         bound = bind_subquery(self.queries, node, self.scope, is_scalar=True)
         if len(bound.columns) != 1:
-            raise QueryError(
+            raise wrong(
                 f"a subquery that stands for a value gives one column, not {len(bound.columns)}",
-                **position(node),
+                node,
             )
         builder = self._pairs(bound)
         if bound.values:
@@ -224,9 +223,8 @@ class Subqueries:
     def _bound(self, node: exp.Expr, count: int, query: exp.Expr) -> BoundQuery:
         bound = bind_subquery(self.queries, query, self.scope)
         if len(bound.columns) != count:
-            raise QueryError(
-                f"{count} values are compared with a subquery of {len(bound.columns)} columns",
-                **position(node),
+            raise wrong(
+                f"{count} values are compared with a subquery of {len(bound.columns)} columns", node
             )
         return bound
 

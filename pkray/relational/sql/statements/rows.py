@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.sql.hints import MISPLACED_HINT
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 from pkray.relational.sql.statements.cursor import Cursor
 from pkray.relational.sql.statements.kinds import Delete, Insert, Merge, Name, Update
 
@@ -82,7 +82,7 @@ def _target(tree: exp.Expr) -> tuple[Name, str | None]:
     if not isinstance(table, exp.Table):
         raise QueryError(f"{tree.key.upper()} names no table")
     if table.args.get("hints"):
-        raise QueryError(f"{MISPLACED_HINT}, not in {tree.key.upper()}", **position(table))
+        raise wrong(f"{MISPLACED_HINT}, not in {tree.key.upper()}", table)
     return tuple(part.name for part in table.parts), table.alias or None
 
 

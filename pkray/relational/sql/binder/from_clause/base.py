@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.nodes import Hint, Node, Values
@@ -20,7 +19,7 @@ from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope, Visible
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 
 SINGLE_ROW = Values(Fields(()), ((),))
 SUBQUERIES = (exp.Subquery, exp.Select, exp.SetOperation)
@@ -102,9 +101,9 @@ class FromBase(ABC):
         """Make an item of a name that no other has."""
         if alias:
             if alias in self.sources.aliases:
-                raise QueryError(
+                raise wrong(
                     f"two tables of this query are called {alias}: give one another alias",
-                    **position(self.select),
+                    self.select,
                 )
             self.sources.aliases.add(alias)
             known = {self.scope.key(name): hints for name, hints in self.hints.items()}
@@ -119,10 +118,10 @@ class FromBase(ABC):
         if any(
             join.args.get("side") or join.args.get("kind") in ("SEMI", "ANTI") for join in joins
         ):
-            raise UnsupportedError(
+            raise unsupported(
                 "a subquery within an outer join uses a column of the query around it: "
                 "put the condition in WHERE",
-                **position(tree),
+                tree,
             )
 
     def nested(self, select: exp.Select) -> FromBase:

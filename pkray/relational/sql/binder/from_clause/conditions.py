@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.relational.functions.coercion import coerced
 from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression
 from pkray.relational.plan.nodes import JoinKind, Project
@@ -16,7 +16,7 @@ from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.scope import Scope, Visible, outer_references
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import placed, position
+from pkray.relational.sql.places import placed, unsupported
 
 _KINDS = {
     ("", ""): JoinKind.INNER,
@@ -72,10 +72,10 @@ def _with_columns(
                 return _column(clause, side, node)
             except QueryError:
                 side.rows.node = before
-        raise UnsupportedError(
+        raise unsupported(
             f"a subquery in the ON of a {kind} join that uses columns of both sides is not "
             "supported: put it in WHERE, or join with it",
-            **position(node),
+            node,
         )
 
     return ExpressionBinder(clause.queries.names, whole, replaced).condition(part)
@@ -113,10 +113,10 @@ def bind_on(
             condition = ExpressionBinder(clause.queries.names, scope).condition(part)
         if outer_references(condition):
             if kind is not JoinKind.INNER:
-                raise UnsupportedError(
+                raise unsupported(
                     f"the ON of a {kind} join uses a column of the query around it: "
                     "put the condition in WHERE",
-                    **position(part),
+                    part,
                 )
             clause.check_inner(part)
             clause.sources.deferred.append(part)
@@ -131,10 +131,10 @@ def kind_of(join: exp.Join) -> JoinKind:
     method = str(join.args.get("method") or "").upper()
     if method not in ("", "NATURAL") or (side, kind) not in _KINDS:
         said = " ".join(part for part in (method, side, kind, "JOIN") if part)
-        raise UnsupportedError(f"{said} is not offered", **position(join.this))
+        raise unsupported(f"{said} is not offered", join.this)
     for name in ("match_condition", "pivots", "expressions", "directed"):
         if join.args.get(name):
-            raise UnsupportedError(f"{name} of a join is not offered", **position(join.this))
+            raise unsupported(f"{name} of a join is not offered", join.this)
     return _KINDS[side, kind]
 
 

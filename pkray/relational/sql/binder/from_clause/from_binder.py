@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.plan.lookup_options import LOOKUP
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.context import Pair
@@ -16,7 +15,7 @@ from pkray.relational.sql.binder.from_clause.laterals import is_lateral, join_la
 from pkray.relational.sql.binder.from_clause.temporal import join_temporal, temporal_column
 from pkray.relational.sql.binder.patterns import as_interval_join
 from pkray.relational.sql.binder.scope import Rows, Scope
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import wrong
 
 
 class FromBinder(FromBase):
@@ -57,16 +56,16 @@ class FromBinder(FromBase):
         known = {self.scope.key(alias) for alias in self.sources.aliases}
         for alias, hints in self.hints.items():
             if self.scope.key(alias) not in known:
-                raise QueryError(
+                raise wrong(
                     f"hint {next(iter(hints))} names {alias}, which is no table of this query; "
                     f"there are {', '.join(sorted(self.sources.aliases))}",
-                    **position(self.select),
+                    self.select,
                 )
             if LOOKUP in hints and self.scope.key(alias) not in self.sources.looked_up:
-                raise QueryError(
+                raise wrong(
                     f"hint LOOKUP names {alias}, which is not looked up: it is of joins FOR "
                     "SYSTEM_TIME AS OF a time that no watermark follows",
-                    **position(self.select),
+                    self.select,
                 )
 
     def _first(self, tree: exp.Expr) -> None:

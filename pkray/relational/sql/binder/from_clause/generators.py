@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import coerced, untyped_null
@@ -19,7 +18,7 @@ from pkray.relational.sql.binder.from_clause.calls import BIGINT, INT, Bind, unw
 from pkray.relational.sql.binder.scope import Rows, Visible
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.base import access_field
-from pkray.relational.sql.places import nearest, placed, position
+from pkray.relational.sql.places import nearest, placed, wrong
 from pkray.schema.types import DataType
 
 _ROWS_OF = ("explode", "posexplode", "inline")
@@ -43,9 +42,9 @@ class Generators:
         else:
             call = tree.this
             if not isinstance(call, exp.Anonymous):
-                raise QueryError(
+                raise wrong(
                     f"{shown(tree)} is no table function: write explode(column) or UNNEST(column)",
-                    **position(tree),
+                    tree,
                 )
             names = self.generate(rows, unwrapped(call), given, bind, outer=outer)
         return [Visible(shown, column, qualifier) for shown, column in names]
@@ -61,14 +60,14 @@ class Generators:
             each.value for each in numbers if isinstance(each, Literal) and type(each.value) is int
         ]
         if not 1 <= len(values) <= 4 or len(values) < len(numbers):
-            raise QueryError(
+            raise wrong(
                 "range takes whole numbers: range(end), range(start, end), "
                 "range(start, end, step) or range(start, end, step, partitions)",
-                **position(tree),
+                tree,
             )
         start, end, step = ([0, *values, 1] if len(values) == 1 else [*values, 1])[:3]
         if step == 0:
-            raise QueryError("the step of range must not be 0", **position(tree))
+            raise wrong("the step of range must not be 0", tree)
         last = end - (1 if step > 0 else -1)
         rows = Rows(Values(Fields(()), ((),)), self.queries.numbers)
         arguments = [Literal(BIGINT, number) for number in (start, last, step)]
@@ -107,9 +106,9 @@ class Generators:
         if kind not in _ROWS_OF:
             known = (*_ROWS_OF, *(each + "_outer" for each in _ROWS_OF), *_OF_MANY)
             hint = nearest(call.name, known)
-            raise QueryError(f"no table function is called {call.name}{hint}", **position(call))
+            raise wrong(f"no table function is called {call.name}{hint}", call)
         if len(arguments) != 1:
-            raise QueryError(f"{kind} takes one argument", **position(call))
+            raise wrong(f"{kind} takes one argument", call)
         outer = outer or name.endswith("_outer")
         columns = self._made(kind, arguments[0], call)
         return self._add(rows, kind, arguments, columns, given, call, outer, None)
@@ -118,9 +117,8 @@ class Generators:
         """Make ``stack(n, x, …)`` an ARRAY of n ROWs; what is missing in the last is NULL."""
         count = arguments[0].value if arguments and isinstance(arguments[0], Literal) else None
         if not isinstance(count, int) or not 1 <= count <= len(arguments) - 1:
-            raise QueryError(
-                "stack takes the number of rows and their values: stack(2, 'a', a, 'b', b)",
-                **position(call),
+            raise wrong(
+                "stack takes the number of rows and their values: stack(2, 'a', a, 'b', b)", call
             )
         width = -(-(len(arguments) - 1) // count)
         values = [*arguments[1:], *[untyped_null()] * (count * width - len(arguments) + 1)]
@@ -150,15 +148,11 @@ class Generators:
             or len(fields) != len(arguments) - 1
             or not all(isinstance(each, str) and "'" not in each for each in fields)
         ):
-            raise QueryError(
-                "json_tuple takes JSON and names of fields: json_tuple(j, 'a', 'b')",
-                **position(call),
-            )
+            raise wrong("json_tuple takes JSON and names of fields: json_tuple(j, 'a', 'b')", call)
         shown = list(given) or [f"c{place}" for place in range(len(fields))]
         if len(shown) != len(fields):
-            raise QueryError(
-                f"{len(shown)} names are given for the {len(fields)} columns of json_tuple",
-                **position(call),
+            raise wrong(
+                f"{len(shown)} names are given for the {len(fields)} columns of json_tuple", call
             )
         values = [
             function.resolve(
@@ -177,7 +171,7 @@ class Generators:
             element = kind.element
             if function == "inline":
                 if element.root != "ROW" or element.fields is None:
-                    raise QueryError(f"inline takes an ARRAY of ROWs, not {kind}", **position(node))
+                    raise wrong(f"inline takes an ARRAY of ROWs, not {kind}", node)
                 return [
                     (each.name, each.type.with_nullable(each.type.nullable or element.nullable))
                     for each in element.fields
@@ -186,7 +180,7 @@ class Generators:
         elif kind.root == "MAP" and kind.key and kind.value and function != "inline":
             columns = [("key", kind.key), ("value", kind.value)]
         else:
-            raise QueryError(f"{function} takes an ARRAY or a MAP, not {kind}", **position(node))
+            raise wrong(f"{function} takes an ARRAY or a MAP, not {kind}", node)
         return [("pos", INT), *columns] if function == "posexplode" else columns
 
     def _add(
@@ -201,10 +195,10 @@ class Generators:
         udf: object,
     ) -> list[tuple[str, str]]:
         if given and len(given) != len(columns):
-            raise QueryError(
+            raise wrong(
                 f"{len(given)} names are given for the {len(columns)} columns of {function}: "
                 f"{', '.join(name for name, _ in columns)}",
-                **position(node),
+                node,
             )
         shown = list(given) or [name for name, _ in columns]
         read = tuple(rows.compute(arguments, "a"))
@@ -218,7 +212,7 @@ class Generators:
     ) -> list[tuple[str, str]]:
         """Bind UNNEST; the fields of ROWs become columns."""
         if len(tree.expressions) != 1:
-            raise QueryError("UNNEST takes one ARRAY or MAP", **position(tree))
+            raise wrong("UNNEST takes one ARRAY or MAP", tree)
         value = bind(tree.expressions[0])
         element = value.type.element
         offset = tree.args.get("offset")
@@ -243,9 +237,8 @@ class Generators:
         shown = [name for name, _ in fields]
         if given:
             if len(given) not in (len(shown), len(shown) + 1):
-                raise QueryError(
-                    f"{len(given)} names are given for {len(shown) + 1} columns of UNNEST",
-                    **position(tree),
+                raise wrong(
+                    f"{len(given)} names are given for {len(shown) + 1} columns of UNNEST", tree
                 )
             shown = list(given[: len(shown)])
         ordinal = offset.name if isinstance(offset, exp.Expr) else "ORDINALITY"

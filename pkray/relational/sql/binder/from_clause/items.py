@@ -7,7 +7,7 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
+from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
@@ -23,7 +23,7 @@ from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
 from pkray.relational.sql.names import zone_of
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import position, unsupported, wrong
 from pkray.scan.moment import LATEST, Moment
 
 
@@ -33,7 +33,7 @@ def bind_item(clause: FromBase, tree: exp.Expr) -> Item:
         return _pivoted(clause, tree)
     for name in ("sample", "only", "partition", "when", "changes", "indexed"):
         if tree.args.get(name):
-            raise UnsupportedError(_not_offered(name), **position(tree))
+            raise unsupported(_not_offered(name), tree)
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Table):
         return _nested_join(clause, tree)
     if isinstance(tree, exp.Subquery):
@@ -52,9 +52,8 @@ def bind_item(clause: FromBase, tree: exp.Expr) -> Item:
         binder = ExpressionBinder(clause.queries.names, Scope(rows, (), clause.dialect))
         columns = clause.generators.unnest(rows, tree, binder.bind, outer=False)
         return clause.named(rows.node, columns, tree.alias)
-    raise UnsupportedError(
-        f"{shown(tree)} cannot stand in FROM: give a table, a query or a table function",
-        **position(tree),
+    raise unsupported(
+        f"{shown(tree)} cannot stand in FROM: give a table, a query or a table function", tree
     )
 
 
@@ -80,9 +79,7 @@ def _table(clause: FromBase, table: exp.Table) -> Item:
     found = clause.queries.tables.get(clause.scope.key(parts[0])) if len(parts) == 1 else None
     if found is not None:
         if options or not at.is_latest:
-            raise QueryError(
-                f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", **position(table)
-            )
+            raise wrong(f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", table)
         columns = named_columns(found, table.args.get("alias"), clause.dialect, parts)
         return clause.named(found.node, columns, table.alias_or_name)
     try:
@@ -100,12 +97,10 @@ def _options(clause: FromBase, table: exp.Table) -> dict[str, str]:
     options: dict[str, str] = {}
     for hint in table.args.get("hints") or ():
         if not isinstance(hint, exp.Hint):
-            raise UnsupportedError(f"{shown(hint)} is not offered", **position(table))
+            raise unsupported(f"{shown(hint)} is not offered", table)
         for call in hint.expressions:
             if call.name != "OPTIONS":
-                raise QueryError(
-                    f"hint {call.name} stands after SELECT, not after a table", **position(table)
-                )
+                raise wrong(f"hint {call.name} stands after SELECT, not after a table", table)
             options.update(hint_options(call))
     return options
 
@@ -115,27 +110,24 @@ def _at(clause: FromBase, table: exp.Table) -> Moment:
     if version is None:
         return LATEST
     if version.args.get("kind") != "AS OF":
-        raise UnsupportedError(
-            f"{version.args.get('kind')} is not offered: write AS OF", **position(table)
-        )
+        raise unsupported(f"{version.args.get('kind')} is not offered: write AS OF", table)
     if version.expression is None:
-        raise QueryError("AS OF lacks a version or a time", **position(table))
+        raise wrong("AS OF lacks a version or a time", table)
     value = ExpressionBinder(clause.queries.names, clause.scope).bind(version.expression)
     zone = zone_of(clause.queries.names)
     value = fold(value_in_session_zone(value, zone, clause.dialect))
     if not isinstance(value, Literal) or value.value is None:
-        raise QueryError("AS OF takes a constant here", **position(table))
+        raise wrong("AS OF takes a constant here", table)
     if version.name.upper() == "TIMESTAMP":
         if not isinstance(value.value, date | str | int):
-            raise QueryError(f"TIMESTAMP AS OF takes a time, not {value.type}", **position(table))
+            raise wrong(f"TIMESTAMP AS OF takes a time, not {value.type}", table)
         time = value.value
         if isinstance(time, date) and not isinstance(time, datetime):
             time = time.isoformat()
         return Moment.from_arguments(timestamp=time)
     if not isinstance(value.value, int | str) or isinstance(value.value, bool):
-        raise QueryError(
-            f"VERSION AS OF takes a snapshot's number or a tag's name, not {value.type}",
-            **position(table),
+        raise wrong(
+            f"VERSION AS OF takes a snapshot's number or a tag's name, not {value.type}", table
         )
     if isinstance(value.value, int):
         return Moment.from_arguments(value.value)
@@ -210,10 +202,10 @@ def named_columns(
         if alias.columns:
             names = tuple(column.name for column in alias.columns)
             if len(names) != len(bound.names):
-                raise QueryError(
+                raise wrong(
                     f"{alias.name} names {len(names)} columns, but there are "
                     f"{len(bound.names)}: {', '.join(bound.names)}",
-                    **position(alias),
+                    alias,
                 )
             names = distinct_names(names)
     return [

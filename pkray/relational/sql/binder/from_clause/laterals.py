@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import UnsupportedError
 from pkray.relational.plan.nodes import JoinKind
 from pkray.relational.sql.binder.from_clause.base import FromBase, Item, flattened
 from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved
@@ -12,15 +11,14 @@ from pkray.relational.sql.binder.from_clause.items import named_columns
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.binder.subqueries import as_joined, bind_subquery
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported
 
 
 def join_lateral(clause: FromBase, tree: exp.Expr, kind: JoinKind, on: exp.Expr | None) -> None:
     """Join with a query or a table function that reads the entries before it."""
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError(
-            f"a {kind} join with LATERAL is not offered: write CROSS JOIN or LEFT JOIN",
-            **position(tree),
+        raise unsupported(
+            f"a {kind} join with LATERAL is not offered: write CROSS JOIN or LEFT JOIN", tree
         )
     query = tree.this if isinstance(tree, exp.Lateral) else None
     if isinstance(query, exp.Subquery):
@@ -28,9 +26,8 @@ def join_lateral(clause: FromBase, tree: exp.Expr, kind: JoinKind, on: exp.Expr 
         return
     condition = None if on is None or on == exp.true() else on
     if condition is not None and kind is JoinKind.LEFT:
-        raise UnsupportedError(
-            "a LEFT JOIN with a table function takes ON TRUE: filter its rows in WHERE",
-            **position(tree),
+        raise unsupported(
+            "a LEFT JOIN with a table function takes ON TRUE: filter its rows in WHERE", tree
         )
     unnest(clause, tree, outer=kind is JoinKind.LEFT)
     clause.filter(flattened(condition) if condition is not None else ())

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.sql.binder.calls import AggregateNames
 from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.dialects import shown
-from pkray.relational.sql.places import nearest, position
+from pkray.relational.sql.places import nearest, unsupported, wrong
 
 _NULL_OF_NONE = ("sum", "avg", "min", "max", "first", "last", "any_value")
 """Aggregates that give NULL for no rows; what else a PIVOT computes is NULL there, too."""
@@ -30,7 +29,7 @@ class Pivots:
     def written(self, query: exp.Select, pivot: exp.Pivot) -> exp.Select:
         """Write the whole query."""
         if pivot.args.get("group") or pivot.args.get("default_on_null"):
-            raise UnsupportedError("PIVOT takes no GROUP BY and no DEFAULT", **position(pivot))
+            raise unsupported("PIVOT takes no GROUP BY and no DEFAULT", pivot)
         made = self._unpivoted if pivot.unpivot else self._pivoted
         return made(query.subquery("$pivot"), pivot)
 
@@ -38,9 +37,9 @@ class Pivots:
 
     def _pivoted(self, table: exp.Subquery, pivot: exp.Pivot) -> exp.Select:
         if len(pivot.fields) != 1 or pivot.fields[0].args.get("field") is not None:
-            raise UnsupportedError(
+            raise unsupported(
                 "PIVOT is by one FOR … IN (values): for two columns write FOR (a, b) IN ((1, 2))",
-                **position(pivot),
+                pivot,
             )
         (chosen,) = pivot.fields
         keys = chosen.this.expressions if isinstance(chosen.this, exp.Tuple) else [chosen.this]
@@ -68,9 +67,9 @@ class Pivots:
                     continue
                 name = column.name.lower()
                 if name not in known:
-                    raise QueryError(
+                    raise wrong(
                         f"there is no column {column.name}{nearest(column.name, self.names)}",
-                        **position(column),
+                        column,
                     )
                 used.add(name)
         return used
@@ -80,9 +79,7 @@ class Pivots:
         value = exp.paren(value)
         calls = list(AggregateNames(self.queries).calls_in(value))
         if not calls:
-            raise QueryError(
-                f"PIVOT computes aggregates, not {shown(value.this)}", **position(value.this)
-            )
+            raise wrong(f"PIVOT computes aggregates, not {shown(value.this)}", value.this)
         for call in calls:
             if call.filter is not None:
                 both = exp.and_(call.filter.copy(), condition.copy())
@@ -103,9 +100,9 @@ class Pivots:
         (chosen,) = pivot.fields
         values = [each.name for part in pivot.expressions for each in _parts(part)]
         if isinstance(chosen.this, exp.Tuple):
-            raise UnsupportedError(
+            raise unsupported(
                 "UNPIVOT gives one column of names: UNPIVOT ((x, y) FOR name IN ((a, b), (c, d)))",
-                **position(chosen.this),
+                chosen.this,
             )
         name = chosen.this.name
         used: set[str] = set()
@@ -114,10 +111,10 @@ class Pivots:
             written = entry.this if isinstance(entry, exp.PivotAlias) else entry
             columns = _parts(written)
             if len(columns) != len(values):
-                raise QueryError(
+                raise wrong(
                     f"UNPIVOT gives {len(values)} columns of values, and {shown(written)} names "
                     f"{len(columns)}",
-                    **position(written),
+                    written,
                 )
             used |= self._columns(columns)
             label = "_".join(each.name for each in columns)
@@ -151,9 +148,7 @@ def _equal(keys: Sequence[exp.Expr], entry: exp.Expr) -> exp.Expr:
     value = entry.this if isinstance(entry, exp.PivotAlias) else entry
     values = value.expressions if isinstance(value, exp.Tuple) else [value]
     if len(values) != len(keys):
-        raise QueryError(
-            f"{shown(value)} is compared with {len(keys)} columns of PIVOT", **position(value)
-        )
+        raise wrong(f"{shown(value)} is compared with {len(keys)} columns of PIVOT", value)
     pairs = zip(keys, values, strict=True)
     same = [exp.NullSafeEQ(this=key.copy(), expression=each.copy()) for key, each in pairs]
     return exp.and_(*same)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import ColumnRef
@@ -17,7 +16,7 @@ from pkray.relational.sql.binder.from_clause.conditions import bind_on, moved
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import position
+from pkray.relational.sql.places import unsupported, wrong
 from pkray.schema.types import TIMESTAMPS
 
 
@@ -33,22 +32,21 @@ def temporal_column(table: exp.Table) -> exp.Column | None:
 def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Expr | None) -> None:
     """Join each row with the version of its time."""
     if kind not in (JoinKind.INNER, JoinKind.LEFT):
-        raise UnsupportedError(
-            f"a {kind} join FOR SYSTEM_TIME AS OF is not offered: write JOIN or LEFT JOIN",
-            **position(table),
+        raise unsupported(
+            f"a {kind} join FOR SYSTEM_TIME AS OF is not offered: write JOIN or LEFT JOIN", table
         )
     if on is not None and on.find(*SUBQUERIES):
-        raise UnsupportedError(
+        raise unsupported(
             "a subquery in the ON of a join FOR SYSTEM_TIME AS OF is not supported: put it in "
             "WHERE",
-            **position(on),
+            on,
         )
     column = temporal_column(table)
     assert column is not None
     binder = ExpressionBinder(clause.queries.names, clause.scope)
     time = binder.bind(column)
     if not isinstance(time, ColumnRef):
-        raise QueryError("FOR SYSTEM_TIME AS OF takes a column", **position(column))
+        raise wrong("FOR SYSTEM_TIME AS OF takes a column", column)
     bare = table.copy()
     bare.set("version", None)
     item = clause.item(bare)
@@ -84,25 +82,22 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
 
 def _version_time(clause: FromBase, time: ColumnRef, right: Node, table: exp.Table) -> str | None:
     if time.type.root not in TIMESTAMPS:
-        raise QueryError(
-            f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}", **position(table)
-        )
+        raise wrong(f"FOR SYSTEM_TIME AS OF takes a TIMESTAMP column, not {time.type}", table)
     if clause.rows.node.fields[time.name].is_rowtime:
         found = [column.name for column in right.fields if column.is_rowtime]
         if found:
             return found[0]
         if clause.dialect is Dialect.FLINK:
-            raise QueryError(
-                f"{table.name} has no versions: declare WATERMARK FOR one of its columns",
-                **position(table),
+            raise wrong(
+                f"{table.name} has no versions: declare WATERMARK FOR one of its columns", table
             )
     elif clause.dialect is Dialect.FLINK and not (
         is_now(clause.rows.node, time.name) and _is_kept(right)
     ):
-        raise UnsupportedError(
+        raise unsupported(
             "a temporal join by processing time is not supported: join by an event time, or "
             "write a lookup join in the spark dialect",
-            **position(table),
+            table,
         )
     return None
 
@@ -122,21 +117,20 @@ def _is_kept(node: Node) -> bool:
 def _check_versions(clause: FromBase, right: Node, builder: JoinBuilder, table: exp.Table) -> None:
     scan = scan_of(_below_hints(right))
     if not builder.left_keys:
-        raise QueryError(
-            "a join FOR SYSTEM_TIME AS OF needs an equality with the table's key in ON",
-            **position(table),
+        raise wrong(
+            "a join FOR SYSTEM_TIME AS OF needs an equality with the table's key in ON", table
         )
     if scan is not None:
         key = scan.source.primary_key
         if not key:
-            raise QueryError(
+            raise wrong(
                 f"{table.name} has no primary key, by which FOR SYSTEM_TIME AS OF finds versions",
-                **position(table),
+                table,
             )
         missing = [name for name in key if name not in builder.right_keys]
         if missing:
-            raise QueryError(
+            raise wrong(
                 f"a join FOR SYSTEM_TIME AS OF is on the whole key of {table.name}: add "
                 f"{' and '.join(missing)} to ON",
-                **position(table),
+                table,
             )

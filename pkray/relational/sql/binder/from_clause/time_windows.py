@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import TIMESTAMP_LTZ, cast_to
@@ -23,7 +22,7 @@ from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, TableArgument
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.expressions.intervals import read_interval
 from pkray.relational.sql.names import emission_of
-from pkray.relational.sql.places import nearest, placed, position
+from pkray.relational.sql.places import nearest, placed, unsupported, wrong
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
 _SIGNATURES = {
@@ -51,9 +50,8 @@ class TimeWindows:
         table: exp.Expr = data.this if isinstance(data, TableArgument) else data
         if isinstance(table, exp.Table | exp.Subquery):
             return table
-        raise QueryError(
-            f"argument DATA of {unwrapped(call).name.upper()} is a table: write TABLE name",
-            **position(call),
+        raise wrong(
+            f"argument DATA of {unwrapped(call).name.upper()} is a table: write TABLE name", call
         )
 
     def window(self, call: exp.Anonymous, scope: Scope) -> Node:
@@ -64,9 +62,9 @@ class TimeWindows:
         data = arguments["DATA"]
         partition = data.args.get("partition_by") or ()
         if partition and name != "SESSION":
-            raise QueryError(
+            raise wrong(
                 f"PARTITION BY is of SESSION: {name} gives each row the same windows without it",
-                **position(call),
+                call,
             )
         time = self._time(name, arguments["TIMECOL"], scope)
         kind = WindowKind(name.lower())
@@ -94,7 +92,7 @@ class TimeWindows:
             if argument in arguments:
                 found[name] = self._micros(arguments[argument])
         if any(micros < 0 for micros in found.values()):
-            raise QueryError("EARLY and LATENESS are no less than zero", **position(call))
+            raise wrong("EARLY and LATENESS are no less than zero", call)
         return found
 
     def window_of_rows(self, call: exp.Anonymous, rows: Rows, bind: Bind) -> str:
@@ -105,26 +103,24 @@ class TimeWindows:
         """
         name, usage = call.name.lower(), "write window(time, '10 minutes'[, '5 minutes'])"
         if name == "session_window":
-            raise UnsupportedError(
+            raise unsupported(
                 "session_window is not offered: write FROM TABLE(SESSION(TABLE t PARTITION BY k, "
                 "DESCRIPTOR(time), INTERVAL '5' MINUTES)) and group by window_start, window_end",
-                **position(call),
+                call,
             )
         if not 2 <= len(call.expressions) <= 4:
-            raise QueryError(f"window takes 2 to 4 arguments; {usage}", **position(call))
+            raise wrong(f"window takes 2 to 4 arguments; {usage}", call)
         time = bind(call.expressions[0])
         if time.type.root not in TIMESTAMPS and time.type.root in ("DATE", *STRINGS):
             time = cast_to(time, TIMESTAMP_LTZ)
         if time.type.root not in TIMESTAMPS:
-            raise QueryError(f"window is over a TIMESTAMP, not {time.type}", **position(call))
+            raise wrong(f"window is over a TIMESTAMP, not {time.type}", call)
         size, step, offset = (
             [*(self._length(each, usage) for each in call.expressions[1:]), 0, 0]
         )[:3]
         kind = WindowKind.HOP if step and step != size else WindowKind.TUMBLE
         if size <= 0 or not 0 <= step <= size:
-            raise QueryError(
-                "the size of a window is positive, and its slide no longer", **position(call)
-            )
+            raise wrong("the size of a window is positive, and its slide no longer", call)
         (column,) = rows.compute([time], "t")
         if time.type.nullable:
             known = Call(DataType("BOOLEAN", nullable=False), "is_not_null", (rows.ref(column),))
@@ -142,7 +138,7 @@ class TimeWindows:
         """Read ``'10 minutes'`` or an INTERVAL, in microseconds."""
         written = exp.Interval(this=node.copy()) if isinstance(node, exp.Literal) else node
         if not isinstance(written, exp.Interval):
-            raise QueryError(f"the length of a window is a constant; {usage}", **position(node))
+            raise wrong(f"the length of a window is a constant; {usage}", node)
         with placed(node):
             return self._micros(written)
 
@@ -159,67 +155,56 @@ class TimeWindows:
             elif place < len(by_place):
                 said, value = by_place[place], argument
             else:
-                raise QueryError(f"{name} has too many arguments: {usage}", **position(call))
+                raise wrong(f"{name} has too many arguments: {usage}", call)
             if said not in allowed:
                 hint = nearest(said, allowed)
-                raise QueryError(
-                    f"{name} has no argument {said}{hint}; {usage}", **position(argument)
-                )
+                raise wrong(f"{name} has no argument {said}{hint}; {usage}", argument)
             if said in found:
-                raise QueryError(f"argument {said} is given twice", **position(argument))
+                raise wrong(f"argument {said} is given twice", argument)
             found[said] = value
         missing = [each for each in names if each not in found]
         if missing:
-            raise QueryError(f"{name} lacks {' and '.join(missing)}: {usage}", **position(call))
+            raise wrong(f"{name} lacks {' and '.join(missing)}: {usage}", call)
         return found
 
     def _time(self, name: str, node: exp.Expr, scope: Scope) -> ColumnRef:
         is_descriptor = isinstance(node, exp.Anonymous) and node.name.upper() == "DESCRIPTOR"
         if not is_descriptor or len(node.expressions) != 1:
-            raise QueryError(
-                f"argument TIMECOL of {name} names one column: write DESCRIPTOR(column)",
-                **position(node),
+            raise wrong(
+                f"argument TIMECOL of {name} names one column: write DESCRIPTOR(column)", node
             )
         column = ExpressionBinder(self.queries.names, scope).bind(node.expressions[0])
         if not isinstance(column, ColumnRef) or column.type.root not in TIMESTAMPS:
             times = [each.name for each in scope.rows.node.fields if each.type.root in TIMESTAMPS]
             hint = f"; there are {', '.join(times)}" if times else ""
-            raise QueryError(
-                f"{name} is over a TIMESTAMP column, not {column.type}{hint}", **position(node)
-            )
+            raise wrong(f"{name} is over a TIMESTAMP column, not {column.type}{hint}", node)
         return column
 
     def _partition(self, node: exp.Expr, scope: Scope) -> str:
         column = ExpressionBinder(self.queries.names, scope).bind(node)
         if not isinstance(column, ColumnRef):
-            raise QueryError("PARTITION BY of SESSION takes columns", **position(node))
+            raise wrong("PARTITION BY of SESSION takes columns", node)
         return column.name
 
     def _micros(self, node: exp.Expr | None) -> int:
         if node is None:
             return 0
         if not isinstance(node, exp.Interval):
-            raise QueryError(
-                "the length of a window is an INTERVAL: write INTERVAL '10' MINUTES",
-                **position(node),
-            )
+            raise wrong("the length of a window is an INTERVAL: write INTERVAL '10' MINUTES", node)
         months, micros = read_interval(node)
         if months:
-            raise QueryError(
-                "the length of a window is in days or shorter units: months differ in length",
-                **position(node),
+            raise wrong(
+                "the length of a window is in days or shorter units: months differ in length", node
             )
         return micros
 
     def _check_sizes(self, name: str, size: int, step: int, call: exp.Expr) -> None:
         if size <= 0 or step < 0 or (name in ("HOP", "CUMULATE") and step == 0):
-            raise QueryError(f"the lengths of {name} must be positive", **position(call))
+            raise wrong(f"the lengths of {name} must be positive", call)
         if name == "CUMULATE" and size % step:
-            raise QueryError(
-                "the SIZE of CUMULATE must be a multiple of its STEP", **position(call)
-            )
+            raise wrong("the SIZE of CUMULATE must be a multiple of its STEP", call)
         if name == "HOP" and self.dialect is Dialect.FLINK and size % step:
-            raise QueryError("the SIZE of HOP must be a multiple of its SLIDE", **position(call))
+            raise wrong("the SIZE of HOP must be a multiple of its SLIDE", call)
 
 
 def _usage(name: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.functions.coercion import coerced
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
@@ -13,7 +12,7 @@ from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.from_clause.generators import default_names
 from pkray.relational.sql.binder.scope import Rows, Scope
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
-from pkray.relational.sql.places import placed, position
+from pkray.relational.sql.places import placed, wrong
 from pkray.schema.types import DataType
 
 
@@ -25,9 +24,7 @@ def bind_values(queries: Queries, tree: exp.Values) -> BoundQuery:
     width = len(rows[0])
     for row, written in zip(rows, tree.expressions, strict=True):
         if len(row) != width:
-            raise QueryError(
-                f"a row of VALUES has {len(row)} values, the first has {width}", **position(written)
-            )
+            raise wrong(f"a row of VALUES has {len(row)} values, the first has {width}", written)
     with placed(tree):
         columns = [
             coerced([row[place] for row in rows], queries.dialect, f"column {place + 1} of VALUES")
