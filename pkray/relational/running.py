@@ -14,7 +14,6 @@ from pkray.relational.functions.time.now import at_instant
 from pkray.relational.local.catalogue import run as run_local
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan import nodes
-from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.sources.table import TableSource
 from pkray.scan.moment import LATEST, Moment
 
@@ -30,9 +29,7 @@ def prepare(plan: nodes.Node) -> nodes.Node:
     found = optimize(plan, bounded=True)
     if found.fields == plan.fields:
         return found
-    return nodes.Project(
-        found, tuple((each.name, ColumnRef(each.type, each.name)) for each in plan.fields)
-    )
+    return nodes.Project(found, plan.fields.refs)
 
 
 def run(plan: nodes.Node, **options: Any) -> Iterator[pa.RecordBatch]:

@@ -50,7 +50,7 @@ def with_types(condition: ir.Expression, fields: Fields) -> ir.Expression:
     refs = {
         part.name: ir.ColumnRef(kinds[part.name], part.name)
         for part in condition.walk()
-        if isinstance(part, ir.ColumnRef) and part.name in kinds
+        if isinstance(part, ir.ColumnRef) and kinds.get(part.name, part.type) != part.type
     }
     return substitute(condition, dict(refs))
 

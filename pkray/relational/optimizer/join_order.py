@@ -24,9 +24,7 @@ def order_joins(plan: Node) -> Node:
         group.collect(plan, {name: name for name in plan.fields.names})
         if len(group.inputs) > 2:
             return group.joined(plan)
-    inputs = tuple(order_joins(each) for each in plan.inputs)
-    same = all(new is old for new, old in zip(inputs, plan.inputs, strict=True))
-    return plan if same else plan.with_inputs(*inputs)
+    return plan.map_inputs(order_joins)
 
 
 def _is_plain(node: Node) -> TypeGuard[Join]:
@@ -103,8 +101,7 @@ class _Group:
         result = parts[0].node
         if open_conditions:
             result = Filter(result, all_of(tuple(open_conditions)))
-        columns = ((each.name, ColumnRef(each.type, each.name)) for each in top.fields)
-        return Project(result, tuple(columns))
+        return Project(result, top.fields.refs)
 
     def _cheapest(self, parts: list[_Part], conditions: list[Expression]) -> tuple[_Part, _Part]:
         if len(self.inputs) > MOST_ORDERED:
@@ -148,8 +145,7 @@ def _place(part: _Part) -> int:
 
 
 def _called(node: Node, names: dict[str, str]) -> Node:
-    columns = tuple((names[each.name], ColumnRef(each.type, each.name)) for each in node.fields)
-    return Project(node, columns)
+    return Project(node, tuple((names[name], ref) for name, ref in node.fields.refs))
 
 
 def _equal(left: str, right: str, kinds: tuple[DataType, DataType]) -> Expression:

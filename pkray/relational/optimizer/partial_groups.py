@@ -28,7 +28,7 @@ from pkray.relational.optimizer.estimates import Estimates
 from pkray.relational.optimizer.expressions import is_deterministic, renamed, retyped
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, Cast, ColumnRef, Expression, Literal
-from pkray.relational.plan.fields import Field, Fields, distinct_names
+from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Aggregate, Join, JoinKind, Node, Project
 from pkray.schema.types import INTEGERS, DataType
 
@@ -53,14 +53,12 @@ def _grouped(plan: Node, known: Estimates) -> Node:
             if early.pays(known):
                 plan = early.plan()
                 break
-    inputs = tuple(_grouped(each, known) for each in plan.inputs)
-    same = all(new is old for new, old in zip(inputs, plan.inputs, strict=True))
-    return plan if same else plan.with_inputs(*inputs)
+    return plan.map_inputs(lambda each: _grouped(each, known))
 
 
 def _candidates(node: Aggregate) -> Iterator[_Early]:
     below: Node = node.input
-    values: dict[str, Expression] = dict(_references(below.fields))
+    values: dict[str, Expression] = dict(below.fields.refs)
     if type(below) is Project:
         values = dict(below.columns)
         below = below.input
@@ -159,7 +157,7 @@ class _Early:
         taken = [*self.join.left.fields.names, *self.join.right_names, *self.side.fields.names]
         names = list(distinct_names(["$p"] * len(parts), taken))
         fields, keys = self.side.fields, self._keys()
-        columns: dict[str, Expression] = {name: _reference(fields[name]) for name in keys}
+        columns: dict[str, Expression] = {name: fields.ref(name) for name in keys}
         calls = []
         for name, (call, function_name) in zip(names, parts, strict=True):
             argument = () if not call.arguments else (f"{name}a",)
@@ -186,7 +184,7 @@ class _Early:
         columns = {key: retyped(self.values[key], join) for key in self.node.keys}
         calls = []
         for name, (call, part) in zip(names, parts, strict=True):
-            value: Expression = _reference(join.fields[name])
+            value: Expression = join.fields.ref(name)
             if not call.arguments and value.type.nullable:  # a row without a match is one row
                 value = _or(value, 1)
             columns[name] = value
@@ -194,11 +192,11 @@ class _Early:
                 (name, AggregateCall(facts(part).total or part, (name,), _total(call, part)))
             )
         whole = Aggregate(Project(join, tuple(columns.items())), self.node.keys, tuple(calls))
-        given = dict(_references(whole.fields.only(self.node.keys)))
+        given = dict(whole.fields.only(self.node.keys).refs)
         left = iter(names)
         results: dict[str, Expression] = dict(given)
         for name, call in self.node.aggregates:
-            states = [_reference(whole.fields[next(left)]) for _ in facts(call.function).parts]
+            states = [whole.fields.ref(next(left)) for _ in facts(call.function).parts]
             results[name] = _result(call, states)
         return Project(whole, tuple(results.items()))
 
@@ -210,14 +208,6 @@ def _as_it_was(value: Expression) -> Expression:
     ):
         value = value.operand
     return value
-
-
-def _reference(column: Field) -> ColumnRef:
-    return ColumnRef(column.type, column.name)
-
-
-def _references(fields: Fields) -> Iterator[tuple[str, ColumnRef]]:
-    return ((column.name, _reference(column)) for column in fields)
 
 
 def _part(call: AggregateCall, part: str) -> DataType:

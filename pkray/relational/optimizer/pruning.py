@@ -8,7 +8,6 @@ from functools import singledispatch
 from typing import TypeAlias
 
 from pkray.relational.plan import nodes
-from pkray.relational.plan.expressions import ColumnRef
 
 Names: TypeAlias = frozenset[str]
 
@@ -38,9 +37,7 @@ def _only(node: nodes.Node, names: Iterable[str]) -> nodes.Node:
     wanted = tuple(names)
     if node.fields.names == wanted:
         return node
-    return nodes.Project(
-        node, tuple((name, ColumnRef(node.fields[name].type, name)) for name in wanted)
-    )
+    return nodes.Project(node, node.fields.only(wanted).refs)
 
 
 @singledispatch
@@ -49,9 +46,7 @@ def _prune(node: nodes.Node, needed: Names) -> nodes.Node:
 
     What is not told otherwise reads all columns of its inputs.
     """
-    inputs = tuple(_only(_prune(e, frozenset(e.fields.names)), e.fields.names) for e in node.inputs)
-    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-    return node if same else node.with_inputs(*inputs)
+    return node.map_inputs(prune)
 
 
 @_prune.register

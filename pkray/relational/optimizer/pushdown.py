@@ -37,9 +37,7 @@ def _push(node: nodes.Node, above: Conditions) -> nodes.Node:
 
 
 def _descended(node: nodes.Node) -> nodes.Node:
-    inputs = tuple(_push(each, ()) for each in node.inputs)
-    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-    return node if same else node.with_inputs(*inputs)
+    return node.map_inputs(lambda each: _push(each, ()))
 
 
 def _filtered(node: nodes.Node, conditions: Iterable[Expression]) -> nodes.Node:
@@ -99,20 +97,11 @@ def _(node: nodes.Node, above: Conditions) -> nodes.Node:
 
 @_push.register
 def _(node: nodes.Aggregate, above: Conditions) -> nodes.Node:
-    return (
-        _through(node, above if node.keys else (), node.keys)
-        if node.keys
-        else _filtered(_descended(node), above)
-    )
+    return _through(node, above, node.keys) if node.keys else _filtered(_descended(node), above)
 
 
 @_push.register
-def _(node: nodes.Over, above: Conditions) -> nodes.Node:
-    return _through(node, above, node.partition_by)
-
-
-@_push.register
-def _(node: nodes.TopN, above: Conditions) -> nodes.Node:
+def _(node: nodes.Over | nodes.TopN, above: Conditions) -> nodes.Node:
     return _through(node, above, node.partition_by)
 
 
@@ -301,8 +290,7 @@ def _with_keys(
     )
     if result.fields.names == node.fields.names:
         return result
-    kept = ((each.name, ColumnRef(each.type, each.name)) for each in node.fields)
-    return nodes.Project(result, tuple(kept))
+    return nodes.Project(result, node.fields.refs)
 
 
 def _with_columns(
@@ -313,8 +301,9 @@ def _with_columns(
     if not computed:
         return node, tuple(each.name for each in values if isinstance(each, ColumnRef))
     fresh = distinct_names(["$key"] * len(computed), (*node.fields.names, *taken))
-    columns = [(each.name, ColumnRef(each.type, each.name)) for each in node.fields]
     named = dict(zip(computed, fresh, strict=True))
-    result = nodes.Project(node, (*columns, *((name, each) for each, name in named.items())))
+    result = nodes.Project(
+        node, (*node.fields.refs, *((name, each) for each, name in named.items()))
+    )
     names = tuple(each.name if isinstance(each, ColumnRef) else named[each] for each in values)
     return result, names

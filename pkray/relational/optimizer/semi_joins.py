@@ -17,9 +17,7 @@ def lower_semi_joins(plan: Node) -> Node:
 
 
 def _lowered_all(plan: Node, known: Estimates) -> Node:
-    inputs = tuple(_lowered_all(each, known) for each in plan.inputs)
-    same = all(new is old for new, old in zip(inputs, plan.inputs, strict=True))
-    node = plan if same else plan.with_inputs(*inputs)
+    node = plan.map_inputs(lambda each: _lowered_all(each, known))
     is_semi = isinstance(node, Join) and node.kind in (JoinKind.SEMI, JoinKind.ANTI)
     return _lowered(node, known) if isinstance(node, Join) and is_semi else node
 

@@ -29,8 +29,7 @@ def _simplified(node: Node) -> Node:
 
 def is_identity(node: Project) -> bool:
     """Whether a projection gives its input's columns as they are."""
-    columns = tuple((each.name, ColumnRef(each.type, each.name)) for each in node.input.fields)
-    return node.columns == columns
+    return node.columns == node.input.fields.refs
 
 
 def _can_merge(node: Project, below: Project) -> bool:

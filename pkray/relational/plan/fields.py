@@ -8,6 +8,7 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from pkray.relational.plan.expressions import ColumnRef
 from pkray.schema.types import DataType
 
 
@@ -63,6 +64,15 @@ class Fields:
                 for column in self.columns
             ]
         )
+
+    @property
+    def refs(self) -> tuple[tuple[str, ColumnRef], ...]:
+        """Give each column as an expression, under its name."""
+        return tuple((each.name, ColumnRef(each.type, each.name)) for each in self.columns)
+
+    def ref(self, name: str) -> ColumnRef:
+        """Give a column as an expression."""
+        return ColumnRef(self[name].type, name)
 
     def only(self, names: Iterable[str]) -> Fields:
         """Take some columns, in the order given."""

@@ -85,14 +85,14 @@ class _Reader:
             raise PlanError(f"the plan cannot be loaded:{lines}", faults=tuple(self.faults))
         return roots
 
-    def fault(self, pointer: str, reason: str) -> None:
+    def fault(self, pointer: str, reason: str) -> Any:
+        """Note a fault, and give None in the place of what cannot be read."""
         self.faults.append((pointer, reason))
 
     def _read(self) -> tuple[Node, ...] | None:
         document = self.document
         if not isinstance(document, dict):
-            self.fault("", "a plan is a JSON object with nodes and edges")
-            return None
+            return self.fault("", "a plan is a JSON object with nodes and edges")
         for key in ("pkrayVersion", "planVersion", "dialect", "nodes", "edges"):
             if key not in document:
                 self.fault("", f"{key!r} is missing")
@@ -108,8 +108,9 @@ class _Reader:
         if self.faults or not isinstance(written, list) or not isinstance(edges, list):
             return None
         if not 0 < len(written) <= MOST_NODES:
-            self.fault("/nodes", f"a plan has 1 to {MOST_NODES} nodes, this one {len(written)}")
-            return None
+            return self.fault(
+                "/nodes", f"a plan has 1 to {MOST_NODES} nodes, this one {len(written)}"
+            )
         return self._graph(written, edges)
 
     def _check_version(self, version: Any) -> None:
@@ -144,8 +145,7 @@ class _Reader:
         sinks = [number for number in roots if written[places[number]]["type"] == _SINK]
         if len(roots) > 1 and sinks != roots:
             said = f"a plan ends in one node or in tables, this one in the nodes {sorted(roots)}"
-            self.fault("/edges", said)
-            return None
+            return self.fault("/edges", said)
         return tuple(built[number] for number in roots if number in built)
 
     def _places(self, written: list[Any]) -> dict[int, int]:
@@ -206,16 +206,18 @@ class _Reader:
             for each in waiting.values():
                 each.difference_update(ready)
         if waiting:
-            self.fault("/edges", f"the nodes {sorted(waiting)} take each other's rows in a circle")
-            return None
+            return self.fault(
+                "/edges", f"the nodes {sorted(waiting)} take each other's rows in a circle"
+            )
         return order
 
     def _node(self, written: dict[str, Any], pointer: str, below: list[Node | None]) -> Node | None:
         kind = json_names.node_types()[written["type"]]
         names = [each.name for each in dataclass_fields(kind) if each.name in json_names.INPUTS]
         if len(below) != len(names):
-            self.fault(pointer, f"a {written['type']} takes {len(names)} inputs, not {len(below)}")
-            return None
+            return self.fault(
+                pointer, f"a {written['type']} takes {len(names)} inputs, not {len(below)}"
+            )
         inputs = [each for each in below if each is not None]
         if len(inputs) != len(names):
             return None  # a fault of an input was told
@@ -260,8 +262,7 @@ class _Reader:
             _ = node.fields
         except (KeyError, TypeError, ValueError, AssertionError, PkrayError) as error:
             said = f"no column is called {error}" if isinstance(error, KeyError) else str(error)
-            self.fault(pointer, f"does not fit its inputs: {said}")
-            return None
+            return self.fault(pointer, f"does not fit its inputs: {said}")
         self._check_columns(node, pointer)
         return node
 
@@ -278,19 +279,15 @@ class _Reader:
         options, table, at = written.get("options"), written.get("table"), written.get("at", {})
         texts = isinstance(options, dict) and all(isinstance(v, str) for v in options.values())
         if not isinstance(options, dict) or not texts:
-            self.fault(f"{pointer}/options", "must be an object of texts")
-            return None
+            return self.fault(f"{pointer}/options", "must be an object of texts")
         if not isinstance(at, dict) or not all(each in _MOMENTS for each in at):
-            self.fault(f"{pointer}/at", f"must be an object of {', '.join(_MOMENTS)}")
-            return None
+            return self.fault(f"{pointer}/at", f"must be an object of {', '.join(_MOMENTS)}")
         if not isinstance(table, str):
-            self.fault(f"{pointer}/table", f"{table!r} is no table's name")
-            return None
+            return self.fault(f"{pointer}/table", f"{table!r} is no table's name")
         try:
             source = self.names.source(table, options, Moment.from_arguments(**at))
         except PkrayError as error:
-            self.fault(f"{pointer}/table", str(error))
-            return None
+            return self.fault(f"{pointer}/table", str(error))
         given = self._value(written.get("tableColumns"), Fields, f"{pointer}/tableColumns", None)
         if list(source.primary_key) != written.get("primaryKey"):
             said = ", ".join(source.primary_key) or "none"
@@ -435,13 +432,11 @@ class _Reader:
         self, written: Any, kinds: tuple[Any, ...], pointer: str, fields: Fields | None
     ) -> tuple[Any, ...] | None:
         if not isinstance(written, list):
-            self.fault(pointer, "must be a list")
-            return None
+            return self.fault(pointer, "must be a list")
         if len(kinds) == 2 and kinds[1] is Ellipsis:
             kinds = (kinds[0],) * len(written)
         if len(kinds) != len(written):
-            self.fault(pointer, f"must have {len(kinds)} entries, not {len(written)}")
-            return None
+            return self.fault(pointer, f"must have {len(kinds)} entries, not {len(written)}")
         return tuple(
             self._value(each, kind, f"{pointer}/{index}", fields)
             for index, (each, kind) in enumerate(zip(written, kinds, strict=True))
@@ -455,18 +450,15 @@ class _Reader:
     ) -> Expression | None:
         shaped = isinstance(written, dict) and set(written) == {"sql", "type"}
         if not shaped or not all(isinstance(each, str) for each in written.values()):
-            self.fault(pointer, "an expression has sql and type, both texts")
-            return None
+            return self.fault(pointer, "an expression has sql and type, both texts")
         try:
             expression = from_text(
                 written["sql"], fields or Fields(()), self.names.function, self.names.udf
             )
         except PkrayError as error:
-            self.fault(f"{pointer}/sql", str(error))
-            return None
+            return self.fault(f"{pointer}/sql", str(error))
         if not isinstance(expression, hint):
-            self.fault(f"{pointer}/sql", "must be a constant")
-            return None
+            return self.fault(f"{pointer}/sql", "must be a constant")
         if str(expression.type) != written["type"]:
             self.fault(f"{pointer}/type", f"it is {expression.type}, not {written['type']}")
         return expression
@@ -475,18 +467,15 @@ class _Reader:
         try:
             return DataType.parse(written)
         except PkrayError as error:
-            self.fault(pointer, str(error))
-            return None
+            return self.fault(pointer, str(error))
 
     def _field(self, written: Any, pointer: str) -> Field | None:
         shaped = isinstance(written, dict) and {"name", "type"} <= set(written)
         if not shaped or set(written) - {"name", "type", "rowtime"}:
-            self.fault(pointer, "a column has name and type")
-            return None
+            return self.fault(pointer, "a column has name and type")
         kind = self._type(written["type"], f"{pointer}/type")
         if not isinstance(written["name"], str):
-            self.fault(f"{pointer}/name", f"{written['name']!r} is no name")
-            return None
+            return self.fault(f"{pointer}/name", f"{written['name']!r} is no name")
         rowtime = written.get("rowtime", False) is True
         return Field(written["name"], kind, rowtime) if kind else None
 
@@ -494,8 +483,7 @@ class _Reader:
         try:
             return hint(written)
         except ValueError:
-            self.fault(pointer, f"{written!r} is none of {', '.join(hint)}")
-            return None
+            return self.fault(pointer, f"{written!r} is none of {', '.join(hint)}")
 
     def _dataclass(self, written: Any, hint: type[Any], pointer: str, fields: Fields | None) -> Any:
         parts = {json_names.camel_case(each.name): each.name for each in dataclass_fields(hint)}

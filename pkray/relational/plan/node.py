@@ -100,9 +100,11 @@ class Node:
 
     Attributes:
         passes_before: whether it gives the rows before updates wherever it gets them.
+        computes: the attributes that are expressions which are computed of each row.
     """
 
     passes_before: ClassVar[bool] = False
+    computes: ClassVar[tuple[str, ...]] = ()
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -126,17 +128,23 @@ class Node:
 
     def transform(self, change: Callable[[Node], Node]) -> Node:
         """Apply `change` to each node, from the bottom up."""
-        changed = tuple(node.transform(change) for node in self.inputs)
+        return change(self.map_inputs(lambda node: node.transform(change)))
+
+    def map_inputs(self, change: Callable[[Node], Node]) -> Node:
+        """Apply `change` to each input; give the node itself where none changes."""
+        changed = tuple(change(node) for node in self.inputs)
         same = all(new is old for new, old in zip(changed, self.inputs, strict=True))
-        return change(self if same else self.with_inputs(*changed))
+        return self if same else self.with_inputs(*changed)
 
     def expressions(self) -> tuple[Expression, ...]:
         """List the expressions that are computed of each row."""
-        return ()
+        return tuple(getattr(self, name) for name in self.computes)
 
     def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
         """Apply `change` to each of `expressions`; give the node itself where none changes."""
-        return self
+        changed = {name: change(getattr(self, name)) for name in self.computes}
+        same = all(value is getattr(self, name) for name, value in changed.items())
+        return self if same else replace(self, **changed)
 
     def described(self) -> list[tuple[str, str]]:
         """Name what it does, as (name, text) pairs; empty texts are left out."""
@@ -264,6 +272,22 @@ class OneInput(Node):
     @cached_property
     def fields(self) -> Fields:
         return self.input.fields
+
+
+@dataclass(frozen=True)
+class Passing(OneInput):
+    """Passes changes on as they come."""
+
+    passes_before = True
+
+    def needs_before(self, index: int, above: bool) -> bool:
+        return above
+
+    def window_bounds(self) -> WindowBounds | None:
+        return self.input.window_bounds()
+
+    def passes_in_time(self, column: str) -> bool:
+        return self.input.comes_in_time(column)
 
 
 @dataclass(frozen=True)

@@ -89,7 +89,7 @@ def _with_watermark(node: nodes.Node) -> nodes.Node:
     lacking = sorted({mark.column, *mark.expression.columns()} - set(names))
     whole = replace(node, columns=(*names, *lacking)) if lacking else node
     assigned = nodes.WatermarkAssign(whole, mark.column, mark.expression)
-    return nodes.Calc(assigned, _as_they_are(node)) if lacking else assigned
+    return nodes.Calc(assigned, node.fields.refs) if lacking else assigned
 
 
 def _lifted(node: nodes.Node) -> nodes.Node:
@@ -99,9 +99,7 @@ def _lifted(node: nodes.Node) -> nodes.Node:
             return _above(scan, node.condition)
         case nodes.Scan() if node.condition != ir.TRUE:
             return _above(node, ir.TRUE)
-    inputs = tuple(_lifted(each) for each in node.inputs)
-    same = all(new is old for new, old in zip(inputs, node.inputs, strict=True))
-    return node if same else node.with_inputs(*inputs)
+    return node.map_inputs(_lifted)
 
 
 def _above(scan: nodes.Scan, further: ir.Expression) -> nodes.Node:
@@ -112,9 +110,7 @@ def _above(scan: nodes.Scan, further: ir.Expression) -> nodes.Node:
     kept = nodes.Filter(replace(scan, columns=(*names, *lacking), condition=ir.TRUE), condition)
     if not lacking:
         return kept
-    return nodes.Project(
-        kept, tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in scan.fields)
-    )
+    return nodes.Project(kept, scan.fields.refs)
 
 
 def _with_all_versions(node: nodes.Node) -> nodes.Node:
@@ -150,10 +146,6 @@ def _versions(node: nodes.Node, time: str, keys: frozenset[str]) -> nodes.Node |
     return None if below is None else node.with_inputs(below)
 
 
-def _as_they_are(node: nodes.Node) -> tuple[tuple[str, ir.Expression], ...]:
-    return tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in node.fields)
-
-
 def _reaching(node: nodes.Node) -> Iterator[int]:
     """List the nodes whose deletes reach the root as they are, by their ``id``."""
     yield id(node)
@@ -180,7 +172,7 @@ def _normalized(scan: nodes.Scan) -> nodes.Node:
     complete = nodes.Normalize(nodes.Exchange(whole, key), key)
     if not lacking:
         return complete
-    return nodes.Calc(complete, _as_they_are(scan))
+    return nodes.Calc(complete, scan.fields.refs)
 
 
 def completed(plan: nodes.Node) -> nodes.Node:
@@ -233,7 +225,7 @@ def _fused(node: nodes.Node) -> nodes.Node:
         case nodes.Project():
             return nodes.Calc(node.input, node.columns)
         case nodes.Filter():
-            return nodes.Calc(node.input, _as_they_are(node), node.condition)
+            return nodes.Calc(node.input, node.fields.refs, node.condition)
     return node
 
 

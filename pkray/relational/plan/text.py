@@ -270,18 +270,20 @@ class _Token:
     start: int
 
 
+def _bare(token: _Token) -> str:
+    return token.text[1:-1].replace("``", "`") if token.kind == "quoted" else token.text
+
+
+@dataclass(eq=False)
 class _Reader:
     """Reads one text from left to right."""
 
-    def __init__(
-        self, text: str, columns: dict[str, Field], known: KnowsFunction, udf: FindUdf
-    ) -> None:
-        self.text = text
-        self.columns = columns
-        self.known = known
-        self.udf = udf
-        self.place = 0
-        self.level = 0
+    text: str
+    columns: dict[str, Field]
+    known: KnowsFunction
+    udf: FindUdf
+    place: int = 0
+    level: int = 0
 
     def error(self, reason: str, place: int | None = None) -> QueryError:
         column = (self.place if place is None else place) + 1
@@ -336,7 +338,7 @@ class _Reader:
             case "text":
                 return self._text(token)
             case "quoted":
-                return self._column(token.text[1:-1].replace("``", "`"), token)
+                return self._column(_bare(token), token)
             case "mark" if token.text == "(":
                 return self._bracket()
             case "name":
@@ -397,12 +399,10 @@ class _Reader:
             self.expect(")")
             return self._typed("not", (operand,))
         left = self.value()
-        if self.accept("IS", "NULL"):
-            self.expect(")")
-            return self._typed("is_null", (left,))
-        if self.accept("IS", "NOT", "NULL"):
-            self.expect(")")
-            return self._typed("is_not_null", (left,))
+        for name, words in _TESTS.items():
+            if self.accept(*words.split()):
+                self.expect(")")
+                return self._typed(name, (left,))
         token = self.take()
         if token.text not in _FUNCTIONS:
             raise self.error(f"an operator is expected, not {token.text!r}", token.start)
@@ -459,8 +459,7 @@ class _Reader:
             token = self.take()
             if token.kind not in ("name", "quoted"):
                 raise self.error("a parameter's name is expected", token.start)
-            quoted = token.kind == "quoted"
-            name = token.text[1:-1].replace("``", "`") if quoted else token.text
+            name = _bare(token)
             parameters[name] = Field(name, self._type())
         before, self.columns = self.columns, {**self.columns, **parameters}
         body = self.value()
@@ -492,8 +491,7 @@ class _Reader:
 
     def _udf(self) -> ir.Expression:
         token = self.take()
-        quoted = token.kind == "quoted"
-        name = token.text[1:-1].replace("``", "`") if quoted else token.text
+        name = _bare(token)
         found = self.udf(name)
         if found is None:
             raise self.error(f"no function {name!r} is registered", token.start)

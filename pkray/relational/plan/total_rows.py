@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan import nodes
-from pkray.relational.plan.expressions import ColumnRef, Literal
+from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes.groups import COUNTED
 from pkray.schema.types import DataType
@@ -27,8 +27,7 @@ def _with_row(node: nodes.Node) -> nodes.Node:
     if not isinstance(node, nodes.Aggregate) or not node.lacks_row():
         return node
     fields = node.input.fields.only(node.columns_read())
-    columns = [(each.name, ColumnRef(each.type, each.name)) for each in fields]
-    rows = nodes.Project(node.input, (*columns, (COUNTED, Literal(_TYPE, True))))
+    rows = nodes.Project(node.input, (*fields.refs, (COUNTED, Literal(_TYPE, True))))
     nullable = [replace(each, type=each.type.with_nullable(True)) for each in fields]
     values = (*(Literal(each.type, None) for each in nullable), Literal(_TYPE, False))
     row = nodes.Values(Fields((*nullable, Field(COUNTED, _TYPE))), (values,))

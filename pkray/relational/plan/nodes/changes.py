@@ -8,17 +8,15 @@ from functools import cached_property
 
 from pkray.relational.plan import describe
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.node import ALL, Key, Keys, Kinds, Node, OneInput, State, WindowBounds
+from pkray.relational.plan.node import ALL, Key, Keys, Kinds, Node, OneInput, Passing, State
 from pkray.schema.types import DataType
 
 
 @dataclass(frozen=True)
-class Exchange(OneInput):
+class Exchange(Passing):
     """Brings rows of equal keys together; without keys, all rows to one place."""
 
     keys: tuple[str, ...]
-
-    passes_before = True
 
     def described(self) -> list[tuple[str, str]]:
         keys = f"hash[{describe.names(self.keys)}]" if self.keys else "single"
@@ -26,15 +24,6 @@ class Exchange(OneInput):
 
     def placed_by(self) -> Key:
         return frozenset(self.keys)
-
-    def needs_before(self, index: int, above: bool) -> bool:
-        return above
-
-    def window_bounds(self) -> WindowBounds | None:
-        return self.input.window_bounds()
-
-    def passes_in_time(self, column: str) -> bool:
-        return self.input.comes_in_time(column)
 
 
 @dataclass(frozen=True)

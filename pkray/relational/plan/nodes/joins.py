@@ -72,6 +72,8 @@ class Pairing(TwoInputs):
     right_keys: tuple[str, ...]
     right_names: tuple[str, ...]
 
+    computes = ("condition",)
+
     @property
     def condition(self) -> Expression:
         """Say what holds besides; each kind has it as an attribute, behind its own ones."""
@@ -91,14 +93,6 @@ class Pairing(TwoInputs):
     def renamed(self, columns: Iterable[str]) -> frozenset[str]:
         """Name columns of the right side as the result does."""
         return frozenset(self.names_given[name] for name in columns)
-
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.condition,)
-
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
-        condition = change(self.condition)
-        same = condition is self.condition
-        return self if same else replace(self, condition=condition)  # type: ignore[call-arg]
 
     def described(self) -> list[tuple[str, str]]:
         safe: tuple[bool, ...] = getattr(self, "null_safe", ()) or (False,) * len(self.left_keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from pkray.relational.plan import describe
@@ -35,12 +35,7 @@ class Scan(Node):
         fields = self.source.fields
         return fields if self.columns is None else fields.only(self.columns)
 
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.condition,)
-
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
-        condition = change(self.condition)
-        return self if condition is self.condition else replace(self, condition=condition)
+    computes = ("condition",)
 
     def described(self) -> list[tuple[str, str]]:
         return [

@@ -17,7 +17,7 @@ from pkray.relational.plan.node import (
     NO_KEYS,
     Keys,
     Node,
-    OneInput,
+    Passing,
     WindowBounds,
     check_as_many,
 )
@@ -29,22 +29,6 @@ UPDATES = "UPDATES"
 _NOW = ("current_timestamp", "localtimestamp")
 
 
-@dataclass(frozen=True)
-class _Passing(OneInput):
-    """Gives rows one by one as they come, with the rows before updates wherever it gets them."""
-
-    passes_before = True
-
-    def needs_before(self, index: int, above: bool) -> bool:
-        return above
-
-    def window_bounds(self) -> WindowBounds | None:
-        return self.input.window_bounds()
-
-    def passes_in_time(self, column: str) -> bool:
-        return self.input.comes_in_time(column)
-
-
 def _needs_before(condition: Expression, below: Node) -> bool:
     """Whether an update may leave what a filter keeps, unless the filter reads the key alone."""
     read = condition.columns()
@@ -52,17 +36,12 @@ def _needs_before(condition: Expression, below: Node) -> bool:
 
 
 @dataclass(frozen=True)
-class Filter(_Passing):
+class Filter(Passing):
     """Keeps rows for which a condition is true."""
 
     condition: Expression
 
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.condition,)
-
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
-        condition = change(self.condition)
-        return self if condition is self.condition else replace(self, condition=condition)
+    computes = ("condition",)
 
     def described(self) -> list[tuple[str, str]]:
         return [("where", describe.text_of(self.condition))]
@@ -72,7 +51,7 @@ class Filter(_Passing):
 
 
 @dataclass(frozen=True)
-class Project(_Passing):
+class Project(Passing):
     """Computes columns.
 
     Attributes:
@@ -151,7 +130,7 @@ class Calc(Project):
 
 
 @dataclass(frozen=True)
-class Expand(_Passing):
+class Expand(Passing):
     """Repeats each row once a grouping set, with NULL in the `keys` that the set leaves out.
 
     Gives the input's columns (those in `keys` nullable) and `id_name`, the BIGINT that
@@ -201,7 +180,7 @@ class Expand(_Passing):
 
 
 @dataclass(frozen=True)
-class Unnest(_Passing):
+class Unnest(Passing):
     """Gives a row for each row that a table function makes of a row.
 
     Attributes:
@@ -253,7 +232,7 @@ class Unnest(_Passing):
 
 
 @dataclass(frozen=True)
-class Hint(_Passing):
+class Hint(Passing):
     """Says something about its input that changes no row: STATE_TTL and the like.
 
     Attributes:
@@ -275,7 +254,7 @@ class Hint(_Passing):
 
 
 @dataclass(frozen=True)
-class WatermarkAssign(_Passing):
+class WatermarkAssign(Passing):
     """Declares that watermarks follow a column.
 
     Attributes:
@@ -293,12 +272,7 @@ class WatermarkAssign(_Passing):
             )
         )
 
-    def expressions(self) -> tuple[Expression, ...]:
-        return (self.delay,)
-
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
-        delay = change(self.delay)
-        return self if delay is self.delay else replace(self, delay=delay)
+    computes = ("delay",)
 
     def described(self) -> list[tuple[str, str]]:
         return [("rowtime", self.time), ("watermark", describe.text_of(self.delay))]

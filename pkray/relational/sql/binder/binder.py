@@ -9,7 +9,7 @@ from sqlglot import exp
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import cast_to, common_type
-from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
+from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.plan.nodes import Limit, Node, Project, SetKind, SetOperation, Sort
 from pkray.relational.sql.binder.clauses import read_limit
@@ -229,8 +229,8 @@ class _Queries:
             what = f"column {place + 1} of the sides of {tree.key.upper()}"
             with placed(column_written(tree.expression, place)):
                 kind = common_type((a, b), self.dialect, what)
-            lefts.append(cast_to(_reference(left.node, one), kind))
-            rights.append(cast_to(_reference(right.node, other), kind))
+            lefts.append(cast_to(left.node.fields.ref(one), kind))
+            rights.append(cast_to(right.node.fields.ref(other), kind))
         return lefts, rights
 
     def _side(
@@ -241,7 +241,7 @@ class _Queries:
         *,
         keeps: bool,
     ) -> Node:
-        pairs = [_reference(bound.node, pair.column) for pair in bound.pairs]
+        pairs = [bound.node.fields.ref(pair.column) for pair in bound.pairs]
         columns = [
             value if keeps else normalized(value, self.dialect) for value in (*values, *pairs)
         ]
@@ -314,14 +314,10 @@ def _check_size(node: Node) -> None:
         )
 
 
-def _reference(node: Node, name: str) -> ColumnRef:
-    return ColumnRef(node.fields[name].type, name)
-
-
 def _constant(node: Node, name: str) -> Expression:
     """Find a NULL that is selected as it is: it takes the type of the other side."""
     if isinstance(node, Project):
         value = dict(node.columns)[name]
         if isinstance(value, Literal):
             return value
-    return _reference(node, name)
+    return node.fields.ref(name)

@@ -141,13 +141,9 @@ def _typed(node: nodes.Node, column: str, over: nodes.Over) -> nodes.Node:
     wanted = over.fields[column].type
     if wanted == nodes.BIGINT:
         return node
-    columns = tuple(
-        (each.name, ir.ColumnRef(each.type, each.name))
-        if each.name != column
-        else (column, ir.Cast(wanted, ir.ColumnRef(nodes.BIGINT, column)))
-        for each in node.fields
-    )
-    return nodes.Project(node, columns)
+    number = ir.Cast(wanted, ir.ColumnRef(nodes.BIGINT, column))
+    columns = ((name, number if name == column else ref) for name, ref in node.fields.refs)
+    return nodes.Project(node, tuple(columns))
 
 
 def pruned(node: nodes.Node, needed: Iterable[str]) -> nodes.Node:
@@ -186,8 +182,7 @@ def projected(node: nodes.Node, columns: tuple[tuple[str, ir.Expression], ...]) 
         if renames or all(isinstance(value, ir.ColumnRef) for value in inner.values()):
             merged = tuple((name, _substituted(value, inner)) for name, value in columns)
             return projected(node.input, merged)
-    same = tuple((each.name, ir.ColumnRef(each.type, each.name)) for each in node.fields)
-    return node if columns == same else nodes.Project(node, columns)
+    return node if columns == node.fields.refs else nodes.Project(node, columns)
 
 
 def _substituted(value: ir.Expression, columns: dict[str, ir.Expression]) -> ir.Expression:

@@ -43,7 +43,7 @@ class Rows:
 
     def ref(self, name: str) -> ColumnRef:
         """Refer to a column."""
-        return ColumnRef(self.node.fields[name].type, name)
+        return self.node.fields.ref(name)
 
     def compute(self, expressions: Sequence[Expression], prefix: str) -> list[str]:
         """Add columns for those that are not columns yet, and name all of them."""
@@ -72,8 +72,7 @@ class Rows:
         if not added:
             return
         node = self.node
-        old: tuple[tuple[str, Expression], ...]
-        old = tuple((each.name, self.ref(each.name)) for each in node.fields)
+        old: tuple[tuple[str, Expression], ...] = node.fields.refs
         last = self._added
         if last is not None and node is last:
             needed = {name for _, value in added for name in value.columns()}
