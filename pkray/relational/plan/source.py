@@ -51,9 +51,9 @@ class Source(Protocol):
 
     name: str
     fields: Fields
-    primary_key: tuple[str, ...]
-    mode: str
-    watermark: Watermark | None
+    primary_key: tuple[str, ...] = ()
+    mode: str = "insert"
+    watermark: Watermark | None = None
     at: Moment = LATEST
 
     @property

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pkray.relational import outcome
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.source import ColumnStatistics, Source, Watermark
+from pkray.relational.plan.source import ColumnStatistics, Source
 from pkray.relational.sources.rows import as_table, conformed, fields_of
 
 _UNORDERED = ("is_nested", "is_boolean", "is_null")
@@ -37,9 +37,6 @@ class ArrowSource(Source):
         )
         self.rows = conformed(rows, self.fields)
         self.name = name
-        self.primary_key: tuple[str, ...] = ()
-        self.mode = "insert"
-        self.watermark: Watermark | None = None
 
     def __repr__(self) -> str:
         return f"ArrowSource({self.name!r}, {self.rows.num_rows} rows)"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ _stamps = itertools.count()
 """Numbers the pushes to all changelogs of this process, in their order."""
 
 
+@dataclass(eq=False, repr=False)
 class ChangelogSource(Source):
     """Changes that are pushed epoch by epoch.
 
@@ -50,31 +52,24 @@ class ChangelogSource(Source):
         OptionError: ``upsert`` without a key.
     """
 
-    def __init__(
-        self,
-        name: str,
-        fields: Fields,
-        primary_key: tuple[str, ...] = (),
-        mode: Mode = "insert",
-        watermark: Watermark | None = None,
-        *,
-        repeats: bool = False,
-    ) -> None:
-        if mode == "upsert" and not primary_key:
+    name: str
+    fields: Fields
+    primary_key: tuple[str, ...] = ()
+    mode: Mode = "insert"
+    watermark: Watermark | None = None
+    _: KW_ONLY
+    repeats: bool = False
+    epochs: list[pa.Table] = field(default_factory=list, init=False)
+    stamps: list[int] = field(default_factory=list, init=False)
+    is_finished: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.mode == "upsert" and not self.primary_key:
             raise OptionError(
                 "a changelog of mode 'upsert' needs primary_key: the columns by which a change "
                 "finds the row that it replaces",
                 arguments=("primary_key",),
             )
-        self.name = name
-        self.primary_key = primary_key
-        self.mode: str = mode
-        self.watermark = watermark
-        self.epochs: list[pa.Table] = []
-        self.stamps: list[int] = []
-        self.is_finished = False
-        self.fields = fields
-        self._repeats = repeats
         self._completed: ChangelogSource | None = None
         self._content: tuple[int, pa.Table] | None = None
 
@@ -102,24 +97,16 @@ class ChangelogSource(Source):
 
     def up_to(self, epochs: int) -> ChangelogSource:
         """Give the source as it was after so many pushes."""
-        earlier = ChangelogSource(
-            self.name,
-            self.fields,
-            self.primary_key,
-            self.mode,  # type: ignore[arg-type]
-            self.watermark,
-            repeats=self._repeats,
-        )
+        earlier = replace(self)
         earlier.epochs = self.epochs[:epochs]
         return earlier
 
     def completed(self) -> ChangelogSource:
         """Give the source as one whose changes may come twice."""
-        if self._repeats or not self.primary_key:
+        if self.repeats or not self.primary_key:
             return self
         if self._completed is None:
-            self._completed = self.up_to(0)
-            self._completed._repeats = True
+            self._completed = replace(self, repeats=True)
             self._completed.epochs = self.epochs
         return self._completed
 
@@ -144,10 +131,10 @@ class ChangelogSource(Source):
         if not any(each.num_rows for each in self.epochs):
             return self.fields.arrow.empty_table()
         changes = pa.concat_tables(self.epochs).combine_chunks()
-        if self._repeats:
+        if self.repeats:
             changes = changes.filter(pc.not_equal(changes.column(ROW_KIND), _BEFORE))
         adds = pc.is_in(changes.column(ROW_KIND), pa.array(_ADDING)).to_numpy()
-        by_key = self._repeats or self.mode == "upsert"
+        by_key = self.repeats or self.mode == "upsert"
         by = self.primary_key if by_key else self.fields.names
         groups = _groups([changes.column(name) for name in by])
         left = _newest(groups, adds) if by_key else _unretracted(groups, adds)

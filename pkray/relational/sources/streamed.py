@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Protocol
 
 import msgspec
@@ -77,6 +77,7 @@ class _Description(msgspec.Struct, frozen=True):
     watermark: tuple[str, str] | None
 
 
+@dataclass(eq=False, repr=False)
 class StreamedSource(Source):
     """The changes of a stream from outside.
 
@@ -94,29 +95,19 @@ class StreamedSource(Source):
         OptionError: the name is none of a folder.
     """
 
-    def __init__(
-        self,
-        name: str,
-        fields: Fields,
-        primary_key: tuple[str, ...] = (),
-        mode: Mode = "insert",
-        watermark: Watermark | None = None,
-        *,
-        keeps: bool = False,
-        feeder: StreamFeeder | None = None,
-        spool: Spool | None = None,
-        repeats: bool = False,
-    ) -> None:
-        check_chosen(name, "stream", OptionError)
-        self.name = name
-        self.primary_key = primary_key
-        self.mode: str = mode
-        self.watermark = watermark
-        self.keeps = keeps
-        self.feeder = feeder
-        self.spool = spool
-        self.fields = fields
-        self._repeats = repeats
+    name: str
+    fields: Fields
+    primary_key: tuple[str, ...] = ()
+    mode: Mode = "insert"
+    watermark: Watermark | None = None
+    _: KW_ONLY
+    keeps: bool = False
+    feeder: StreamFeeder | None = None
+    spool: Spool | None = None
+    repeats: bool = False
+
+    def __post_init__(self) -> None:
+        check_chosen(self.name, "stream", OptionError)
 
     def __repr__(self) -> str:
         return f"StreamedSource({self.name!r}, {self.mode!r})"
@@ -129,7 +120,7 @@ class StreamedSource(Source):
 
     def _identity(self) -> tuple[object, ...]:
         place = self.spool and self.spool.store
-        return self.name, self.fields, self.mode, id(self.feeder), place, self._repeats
+        return self.name, self.fields, self.mode, id(self.feeder), place, self.repeats
 
     @property
     def spooled_schema(self) -> pa.Schema:
@@ -145,39 +136,19 @@ class StreamedSource(Source):
             begun: whose batches they are, should others feed a stream of this name there.
         """
         spool = Spool(folder.child(f"streams/{self.name}"), begun)
-        made = self._with(spool, repeats=self._repeats)
+        made = replace(self, spool=spool)
         made._describe()
         return made
 
     def completed(self) -> StreamedSource:
         """Give the stream as one whose changes may come twice."""
-        return self._with(self.spool, repeats=True) if self.primary_key else self
-
-    def _with(self, spool: Spool | None, *, repeats: bool) -> StreamedSource:
-        return StreamedSource(
-            self.name,
-            self.fields,
-            self.primary_key,
-            self.mode,  # type: ignore[arg-type]
-            self.watermark,
-            keeps=self.keeps,
-            feeder=self.feeder,
-            spool=spool,
-            repeats=repeats,
-        )
+        return replace(self, repeats=True) if self.primary_key else self
 
     def _describe(self) -> None:
         assert self.spool is not None
         mark = (self.watermark.column, self.watermark.text) if self.watermark else None
         columns = tuple((each.name, str(each.type)) for each in self.fields)
-        said = _Description(
-            self.name,
-            columns,
-            self.primary_key,
-            self.mode,  # type: ignore[arg-type]
-            self.keeps,
-            mark,
-        )
+        said = _Description(self.name, columns, self.primary_key, self.mode, self.keeps, mark)
         self.spool.store.write(_DESCRIPTION, seal_json(msgspec.json.encode(said)))
 
     def batches(
@@ -207,9 +178,9 @@ class StreamedSource(Source):
             self.name,
             self.fields,
             self.primary_key,
-            self.mode,  # type: ignore[arg-type]
+            self.mode,
             self.watermark,
-            repeats=self._repeats,
+            repeats=self.repeats,
         )
         for number in range(batches):
             batch = self.spool.batch(number) if self.spool and self.keeps else None

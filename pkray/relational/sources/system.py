@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from pkray.relational.plan.expressions import Expression
-from pkray.relational.plan.source import Source, Watermark
+from pkray.relational.plan.source import Source
 from pkray.relational.sources.rows import conformed, fields_of
 from pkray.scan.moment import LATEST, Moment
 from pkray.table.system_table import SystemTable
@@ -26,9 +26,6 @@ class SystemSource(Source):
         self._found = table.arrow_schema
         self.fields = fields_of(self._found)
         self.name = table.name
-        self.primary_key: tuple[str, ...] = ()
-        self.mode = "insert"
-        self.watermark: Watermark | None = None
 
     def __repr__(self) -> str:
         return f"SystemSource({self.name!r})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from sqlglot import exp
@@ -82,6 +82,7 @@ def not_grouped(name: str, node: exp.Expr, dialect: Dialect) -> QueryError:
     )
 
 
+@dataclass(eq=False)
 class Grouping:
     """Groups rows and computes aggregates.
 
@@ -89,19 +90,14 @@ class Grouping:
         rows: a row a group.
     """
 
-    def __init__(
-        self,
-        queries: Queries,
-        below: Scope,
-        bind_below: ExpressionBinder,
-        settle_below: Callable[[ir.Expression], ir.Expression],
-        settle: Callable[[ir.Expression], ir.Expression],
-    ) -> None:
-        self.queries = queries
-        self.below = below
-        self.settle = settle
-        self._binder = bind_below
-        self._settle_below = settle_below
+    queries: Queries
+    below: Scope
+    bind_below: ExpressionBinder
+    settle_below: Callable[[ir.Expression], ir.Expression]
+    settle: Callable[[ir.Expression], ir.Expression]
+    groups: Groups = field(default_factory=Groups, init=False)
+
+    def __post_init__(self) -> None:
         self._keys: list[tuple[ir.Expression, str]] = []
         self._shapes: set[type[exp.Expr]] = set()
         self._written: dict[exp.Expr, str] = {}
@@ -110,9 +106,8 @@ class Grouping:
         self._averages: dict[int, tuple[str, str]] = {}
         self._set_keys: list[str] = []
         self._id: str | None = None
-        self.groups = Groups()
-        self.rows = below.rows
-        self.domain = below.domain
+        self.rows = self.below.rows
+        self.domain = self.below.domain
 
     def bind(self, groups: Groups, calls: Sequence[Written], correlated: Sequence[str]) -> None:
         """Add the nodes.
@@ -153,7 +148,7 @@ class Grouping:
         self.rows = Rows(node, self.queries.numbers)
 
     def _key(self, node: exp.Expr) -> ir.Expression:
-        return self._settle_below(self._binder.bind(node))
+        return self.settle_below(self.bind_below.bind(node))
 
     def _expand(self, names: list[str]) -> list[str]:
         """Repeat rows for grouping sets; give the columns that tell the sets apart."""
@@ -193,7 +188,7 @@ class Grouping:
         if call.filter is None:
             return None
         self._check_plain(call.filter)
-        bound = self._settle_below(self._binder.condition(call.filter))
+        bound = self.settle_below(self.bind_below.condition(call.filter))
         (condition,) = self.below.rows.compute([bound], "a")
         return condition
 
@@ -281,7 +276,7 @@ class Grouping:
 
     def _argument(self, node: exp.Expr) -> ir.Expression:
         self._check_plain(node)
-        return self._settle_below(self._binder.bind(node))
+        return self.settle_below(self.bind_below.bind(node))
 
     def _check_plain(self, node: exp.Expr) -> None:
         for inner in AggregateNames(self.queries).calls_in(node):
@@ -341,7 +336,7 @@ class Grouping:
             return None
         plain = ExpressionBinder(self.queries.names, self.below)
         try:
-            return self.key_of(self._settle_below(plain.bind(node)))
+            return self.key_of(self.settle_below(plain.bind(node)))
         except (QueryError, UnsupportedError):
             return None
 
@@ -368,7 +363,7 @@ class Grouping:
         return cast_to(result, kind)
 
     def _grouping_key(self, node: exp.Expr) -> str:
-        below = self._settle_below(ExpressionBinder(self.queries.names, self.below).bind(node))
+        below = self.settle_below(ExpressionBinder(self.queries.names, self.below).bind(node))
         key = self.key_of(below)
         if key is None:
             raise wrong(f"{shown(node)} is no column of GROUP BY", node)

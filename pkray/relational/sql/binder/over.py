@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -47,6 +47,7 @@ def all_spread(order: exp.Order | None, columns: int) -> list[exp.Ordered]:
     return spread
 
 
+@dataclass(eq=False)
 class OverBinder:
     """Adds a column for each function with OVER.
 
@@ -56,20 +57,12 @@ class OverBinder:
             partition is within one value of them.
     """
 
-    def __init__(
-        self,
-        queries: Queries,
-        rows: Rows,
-        bind: Callable[[exp.Expr], Expression],
-        named: Mapping[str, exp.Window],
-        correlated: Sequence[str],
-    ) -> None:
-        self.queries = queries
-        self.rows = rows
-        self.bind = bind
-        self.named = named
-        self.correlated = tuple(correlated)
-        self._columns: dict[int, str] = {}
+    queries: Queries
+    rows: Rows
+    bind: Callable[[exp.Expr], Expression]
+    named: Mapping[str, exp.Window]
+    correlated: Sequence[str]
+    _columns: dict[int, str] = field(default_factory=dict, init=False)
 
     def add(self, windows: Sequence[exp.Window]) -> None:
         """Add the columns: one node for each order and partition."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
+
 from sqlglot import exp
 
 from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression, all_of
@@ -19,6 +21,7 @@ from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.places import wrong
 
 
+@dataclass(eq=False)
 class SelectState:
     """One SELECT while it is bound.
 
@@ -30,30 +33,24 @@ class SelectState:
         window: the ``window(…)`` that rows were put in, and its column.
     """
 
-    rows: scopes.Rows
-    base: scopes.Scope
-    scope: scopes.Scope | GroupedScope
+    queries: Queries
+    select: exp.Select
+    correlation: scopes.Correlation | None
+    _: KW_ONLY
+    is_scalar: bool
+    rows: scopes.Rows = field(init=False)
+    base: scopes.Scope = field(init=False)
+    scope: scopes.Scope | GroupedScope = field(init=False)
+    pairs: list[Pair] = field(init=False)
+    residuals: list[Expression] = field(init=False)
+    grouping: Grouping | None = field(default=None, init=False)
+    over: OverBinder | None = field(default=None, init=False)
+    defers: bool = field(default=False, init=False)
+    window: exp.Anonymous | None = field(default=None, init=False)
+    window_column: str = field(default="", init=False)
 
-    def __init__(
-        self,
-        queries: Queries,
-        select: exp.Select,
-        correlation: scopes.Correlation | None,
-        *,
-        is_scalar: bool,
-    ) -> None:
-        self.queries = queries
-        self.dialect = queries.dialect
-        self.select = select
-        self.correlation = correlation
-        self.is_scalar = is_scalar
-        self.pairs: list[Pair] = []
-        self.residuals: list[Expression] = []
-        self.grouping: Grouping | None = None
-        self.over: OverBinder | None = None
-        self.defers = False
-        self.window: exp.Anonymous | None = None
-        self.window_column = ""
+    def __post_init__(self) -> None:
+        self.dialect = self.queries.dialect
 
     def binder(self) -> ExpressionBinder:
         """Make what binds expressions over what can be named now."""

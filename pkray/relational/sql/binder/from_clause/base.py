@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -39,6 +39,7 @@ class Item:
     residuals: Sequence[Expression] = ()
 
 
+@dataclass(eq=False)
 class FromBase(ABC):
     """Gathers the columns and sources of FROM, for all parts that bind it.
 
@@ -47,25 +48,19 @@ class FromBase(ABC):
         sources: what else it has gathered.
     """
 
-    def __init__(
-        self,
-        queries: Queries,
-        select: exp.Select,
-        correlation: Correlation | None,
-        settle: Callable[[Expression], Expression],
-        hints: TableHints,
-    ) -> None:
-        self.queries = queries
-        self.dialect = queries.dialect
-        self.select = select
-        self.correlation = correlation
-        self.sources = Sources()
-        self.hints = hints
-        rows = Rows(SINGLE_ROW, queries.numbers)
-        self.scope = Scope(rows, (), self.dialect, correlation, settle)
-        self.rows = rows
-        self.windows = TimeWindows(queries)
-        self.generators = Generators(queries)
+    queries: Queries
+    select: exp.Select
+    correlation: Correlation | None
+    settle: Callable[[Expression], Expression]
+    hints: TableHints
+    sources: Sources = field(default_factory=Sources, init=False)
+
+    def __post_init__(self) -> None:
+        self.dialect = self.queries.dialect
+        self.rows = Rows(SINGLE_ROW, self.queries.numbers)
+        self.scope = Scope(self.rows, (), self.dialect, self.correlation, self.settle)
+        self.windows = TimeWindows(self.queries)
+        self.generators = Generators(self.queries)
 
     def pass_on(self, item: Item, builder: JoinBuilder) -> None:
         """Take on what an item is joined to the query around by, under its new names."""
