@@ -17,7 +17,7 @@ from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.expressions import AggregateCall, SortKey, WindowCall
+from pkray.relational.plan.expressions import SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 
 EXPANDED_ROWS = 1 << 21
@@ -209,25 +209,13 @@ def _placed(frames: Frames, call: WindowCall, values: pa.Array) -> pa.Array:
 
 def _of_partitions(partitions: Partitions, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
     """Aggregate each partition once."""
-    names = call.arguments
     count = int(partitions.codes[-1]) + 1 if partitions.rows else 0
-    plain = _aggregate_call(call, names)
-    fields = {CODE: pa.array(partitions.codes), **dict(zip(names, arguments, strict=True))}
+    plain = call.of_group()
+    fields = {CODE: pa.array(partitions.codes), **dict(zip(call.arguments, arguments, strict=True))}
     done = folded([("", plain)], pa.table(fields), count).get("")
     if done is None:
         done = grouped_aggregate(plain, partitions.codes, count, arguments)
     return done.take(pa.array(partitions.codes))
-
-
-def _aggregate_call(call: WindowCall, names: tuple[str, ...]) -> AggregateCall:
-    return AggregateCall(
-        call.function,
-        names,
-        call.type,
-        parameters=call.parameters,
-        ignore_nulls=call.ignore_nulls,
-        udf=call.udf,
-    )
 
 
 def _valid_counts(frames: Frames, arguments: list[pa.Array]) -> np.ndarray:
@@ -326,7 +314,7 @@ def _expanded(
     partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
 ) -> pa.Array:
     """Write each frame's rows out and aggregate them, frame by frame; blocks bound the memory."""
-    plain = _aggregate_call(call, call.arguments)
+    plain = call.of_group()
     ends = np.cumsum(frames.lengths)
     found, start = [], 0
     while start < partitions.rows:

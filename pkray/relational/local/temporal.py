@@ -14,23 +14,20 @@ from pkray.relational.local import joins
 from pkray.relational.local.engine import Engine, operator
 from pkray.relational.local.memory import Side
 from pkray.relational.local.pairs import Ranges, Sides, checked_pairs, keyed_pairs, most_pairs
-from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, TemporalJoin
+from pkray.relational.plan.nodes import IntervalJoin, JoinKind, TemporalJoin
 
 
 @operator(TemporalJoin)
 def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Pair each left row with the last version of its key that is not after it."""
-    plain = Join(
-        node.left, node.right, node.kind, node.left_keys, node.right_keys, node.right_names,
-        node.condition,
-    )  # fmt: skip
+    plain = node.of_all_times()
     if node.right_time is None:
         yield from (
             batches.with_schema(batch, node.fields.arrow) for batch in engine.batches(plain)
         )
         return
     sides = Sides.of(plain)
-    left_time, right_time = node.left_time, _renamed(node, node.right_time)
+    left_time, right_time = node.left_time, node.names_given[node.right_time]
     assert left_time is not None, "versions are of a time"
     for left, right in _tables(node, sides, engine):
         keys, others, known, versions = _key_codes(sides, left, right)
@@ -38,11 +35,8 @@ def temporal_join(node: TemporalJoin, engine: Engine) -> Iterator[pa.RecordBatch
         rows = as_of((keys, times[0]), (others, theirs[0]), versions & theirs[1])
         found = np.flatnonzero((rows >= 0) & known & times[1])
         pairs = checked_pairs(sides, left, right, found, rows[found])
-        yield from _finished(node.kind, sides, left, right, pairs, node.fields.arrow, engine)
-
-
-def _renamed(node: TemporalJoin | IntervalJoin, name: str) -> str:
-    return node.right_names[node.right.fields.names.index(name)]
+        for table in joins.with_alone(node.kind, sides, left, right, pairs):
+            yield from _given(table, node.fields.arrow, engine)
 
 
 def _tables(
@@ -126,7 +120,7 @@ def interval_join(node: IntervalJoin, engine: Engine) -> Iterator[pa.RecordBatch
 def near(node: IntervalJoin, sides: Sides, left: pa.Table, right: pa.Table) -> Ranges:
     """Find the right rows of equal keys whose times are near those of left rows."""
     keys, others, known, theirs_known = _key_codes(sides, left, right)
-    left_time, right_time = node.left_time, _renamed(node, node.right_time)
+    left_time, right_time = node.left_time, node.names_given[node.right_time]
     assert left_time is not None, "versions are of a time"
     (times, valid), (theirs, their_valid), scale = _moments(left[left_time], right[right_time])
     there = np.flatnonzero(theirs_known & their_valid)
@@ -151,19 +145,6 @@ def _ranges(
     starts = np.searchsorted(sorted_keys, keys * width + lows)
     ends = np.searchsorted(sorted_keys, keys * width + highs, side="right")
     return order, starts, np.maximum(ends - starts, 0)
-
-
-def _finished(
-    kind: JoinKind,
-    sides: Sides,
-    left: pa.Table,
-    right: pa.Table,
-    pairs: list[tuple[np.ndarray, np.ndarray]],
-    schema: pa.Schema,
-    engine: Engine,
-) -> Iterator[pa.RecordBatch]:
-    for table in joins.with_alone(kind, sides, left, right, pairs):
-        yield from _given(table, schema, engine)
 
 
 def _given(table: pa.Table, schema: pa.Schema, engine: Engine) -> Iterator[pa.RecordBatch]:

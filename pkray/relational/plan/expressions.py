@@ -303,6 +303,17 @@ class WindowCall:
         """List the columns that it reads, besides those of its partition and order."""
         return self.arguments
 
+    def of_group(self) -> AggregateCall:
+        """Give the same call as that of a group."""
+        return AggregateCall(
+            self.function,
+            self.arguments,
+            self.type,
+            parameters=self.parameters,
+            ignore_nulls=self.ignore_nulls,
+            udf=self.udf,
+        )
+
 
 def replace_columns(
     expression: Expression, change: Callable[[ColumnRef], Expression]

@@ -3,11 +3,11 @@
 ::
 
     plan ──SparkSql.query──▶ Writer.name, once a node ──write──▶ rows, groups, joins, windows
-                                                                   └▶ expressions, constants
+                                                                   └▶ constants
 
 - The text means what the plan means in a session with ANSI mode on, the time zone UTC and names
   told apart by case.
-- **kernel** (`ExpressionWriter.kernels`): a call that Spark has no function for. It runs in a
+- **kernel** (`Writer.kernels`): a call that Spark has no function for. It runs in a
   Python function over Arrow batches, by the same kernel that the local engine uses; whoever runs
   the text registers these.
 - **scan** (`Writer.scans`): a source that the text reads as a view; whoever runs it makes the view.

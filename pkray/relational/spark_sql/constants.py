@@ -14,7 +14,6 @@ FLOATS = ("FLOAT", "DOUBLE")
 _SUFFIXES = {"TINYINT": "Y", "SMALLINT": "S", "INT": "", "BIGINT": "L"}
 _LEAST = {"TINYINT": -(2**7), "SMALLINT": -(2**15), "INT": -(2**31), "BIGINT": -(2**63)}
 _TYPES = {"CHAR": "STRING", "VARCHAR": "STRING", "VARBINARY": "BINARY", "BYTES": "BINARY"}
-_INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def quoted(name: str) -> str:
@@ -55,11 +54,8 @@ def _constant(value: Any, kind: DataType) -> str:
         case "TINYINT" | "SMALLINT" | "INT" | "BIGINT":
             if value == _LEAST[kind.root]:
                 return f"CAST('{value}' AS {kind.root})"
-            return (
-                f"{value}{_SUFFIXES[kind.root]}"
-                if value >= 0
-                else f"({value}{_SUFFIXES[kind.root]})"
-            )
+            number = f"{value}{_SUFFIXES[kind.root]}"
+            return number if value >= 0 else f"({number})"
         case "FLOAT" | "DOUBLE":
             return f"CAST('{_float(value)}' AS {kind.root})"
         case "DECIMAL":
@@ -84,19 +80,14 @@ def _constant(value: Any, kind: DataType) -> str:
             return f"CAST(map({inside}) AS {type_text(kind)})"
         case "ROW":
             inside = ", ".join(
-                f"{_text(each.name)}, {_constant(value[each.name], each.type)}"
+                f"'{plain_text(each.name)}', {_constant(value[each.name], each.type)}"
                 for each in kind.fields or ()
             )
             return f"named_struct({inside})"
         case "TIME":
             assert isinstance(value, time)
             return f"TIME'{value.isoformat()}'"
-    return _text(str(value))
-
-
-def _text(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    return f"'{plain_text(str(value))}'"
 
 
 def plain_text(name: str) -> str:

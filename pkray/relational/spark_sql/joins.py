@@ -23,10 +23,10 @@ def _join(node: Join, writer: Writer) -> str:
     if node.kind is JoinKind.MARK:
         return _mark(node, writer)
     if node.kind is JoinKind.ANTI and node.null_aware:
-        unmatched, unknown = _unmatched(node, writer), _unknown(node, writer)
+        unmatched, unknown = _on(node, writer), _unknown(node, writer)
         below = writer.name(node.left)
         right = _right(node, writer)
-        return f"SELECT * FROM {below} LEFT ANTI JOIN {right} ON {unmatched} OR ({unknown})"
+        return f"SELECT * FROM {below} LEFT ANTI JOIN {right} ON ({unmatched}) OR ({unknown})"
     if node.kind is JoinKind.SINGLE:
         return _single(node, writer)
     names = node.left.fields.names + (node.right_names if node.kind.keeps_right else ())
@@ -60,10 +60,6 @@ def _on(node: Join, writer: Writer, *, skip: int = 0) -> str:
     if node.condition != TRUE:
         parts.append(writer.expression(node.condition))
     return " AND ".join(parts) or "true"
-
-
-def _unmatched(node: Join, writer: Writer) -> str:
-    return f"({_on(node, writer)})"
 
 
 def _unknown(node: Join, writer: Writer) -> str:
@@ -143,11 +139,7 @@ def _temporaljoin(node: TemporalJoin, writer: Writer) -> str:
         )
     renamed = node.names_given
     if node.right_time is None:
-        kind = JoinKind(node.kind)
-        return write(
-            Join(node.left, node.right, kind, node.left_keys, node.right_keys, node.right_names),
-            writer,
-        )
+        return write(node.of_all_times(), writer)
     assert node.left_time is not None, "versions are of a time"
     left, right, pairs = writer.name(node.left), _right(node, writer), _keys(node)
     row = f"struct({names_of(node.left.fields.names)})"

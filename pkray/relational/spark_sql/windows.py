@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from pkray.relational.plan.expressions import AggregateCall, Frame, WindowCall
+from pkray.relational.plan.expressions import Frame, WindowCall
 from pkray.relational.plan.nodes import Deduplicate, Over, TopN, Window, WindowKind
 from pkray.relational.spark_sql.constants import (
     literal,
@@ -80,14 +80,7 @@ def _call_over(call: WindowCall, node: Over, by: str, order: str) -> str:
     over = f"OVER ({by}{order} {_frame(call.frame, node)})"
     if call.function in ("first_value", "last_value", "nth_value"):
         return f"{call.function}({', '.join(arguments)}){nulls} {over}"
-    plain = AggregateCall(
-        call.function,
-        call.arguments,
-        call.type,
-        parameters=call.parameters,
-        ignore_nulls=call.ignore_nulls,
-    )
-    return aggregate(plain, node.input, over)
+    return aggregate(call.of_group(), node.input, over)
 
 
 @write.register

@@ -2,7 +2,7 @@
 
 ::
 
-    CAST ──casting.cast──▶ plan.expressions.Cast ──kernels.cast_kernel──▶ numbers, times, texts
+    CAST ──casting.cast──▶ plan.expressions.Cast ──kernels.cast_kernel──▶ numbers, times
 
 - `casting` says what a dialect means by CAST.
 - **converter** (`kernels.converter`): casts an array and marks the values that do not fit; these

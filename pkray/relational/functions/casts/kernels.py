@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, UnsupportedError
 from pkray.relational.functions.casts import numbers, parsing, times
-from pkray.relational.functions.casts.texts import bytes_sized, from_bytes, to_text
+from pkray.relational.functions.casts.writing import write
 from pkray.relational.functions.coercion import FLOATS, NUMBERS
 from pkray.relational.functions.function import Value
 from pkray.relational.functions.values import as_array
@@ -84,7 +84,7 @@ def converter(source: DataType, target: DataType) -> numbers.Converter:
     """Find what casts values of one type to another."""
     one, other = source.root, target.root
     if other in STRINGS:
-        return from_bytes if one in BINARIES else to_text
+        return _from_bytes if one in BINARIES else _to_text
     if one in STRINGS:
         return _FROM_TEXT[_group(other)]
     if source.is_nested or target.is_nested:
@@ -103,6 +103,36 @@ def _group(root: str) -> str:
     if root in TIMESTAMPS:
         return "TIMESTAMP"
     return "BYTES" if root in BINARIES else root
+
+
+def _from_bytes(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
+    """Read bytes as UTF-8; other bytes do not fit."""
+    try:
+        return _sized(array.cast(pa.string()), target), None
+    except pa.ArrowInvalid:
+        raise EvaluationError(
+            f"BYTES that are no UTF-8 cannot be cast to {target.with_nullable(True)}; "
+            "write them with hex or base64",
+            function="cast",
+        ) from None
+
+
+def _to_text(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
+    """Write values as text."""
+    return _sized(write(array, source), target), None
+
+
+def _sized(texts: pa.Array, target: DataType) -> pa.Array:
+    """Cut text to the length of CHAR and VARCHAR, and fill CHAR up with spaces."""
+    if target.length is None:
+        return texts
+    cut = pc.utf8_slice_codeunits(texts, 0, target.length)
+    return pc.utf8_rpad(cut, target.length, " ") if target.root == "CHAR" else cut
+
+
+def _bytes_sized(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
+    """Cast bytes to bytes of another length."""
+    return array.cast(pa.binary()), None
 
 
 def _plain(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
@@ -218,7 +248,7 @@ _CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
     ("BOOLEAN", "FLOAT"): numbers.from_boolean,
     ("BOOLEAN", "DECIMAL"): numbers.from_boolean,
     ("BOOLEAN", "BOOLEAN"): _plain,
-    ("BYTES", "BYTES"): bytes_sized,
+    ("BYTES", "BYTES"): _bytes_sized,
     ("DATE", "DATE"): _plain,
     ("DATE", "TIMESTAMP"): times.cast_times,
     ("TIMESTAMP", "DATE"): times.cast_times,

@@ -4,7 +4,7 @@
 
     parts, arithmetic, truncation, formats, epoch, shifts, now      functions, by what they do
       └▶ arguments: what they take            kernels: how they compute
-           └▶ calendar, time_patterns, zones: days, texts, wall clocks, as numpy
+           └▶ calendar, time_patterns: days and texts, as numpy
 
 - **times** (`calendar.Times`): ticks of one size since 1970: days (int32) or microseconds (int64).
 - The session's time zone is UTC: times of TIMESTAMP_LTZ are shown, read and cut there. Functions

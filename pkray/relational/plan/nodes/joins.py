@@ -321,6 +321,13 @@ class TemporalJoin(Pairing):
     right_time: str | None
     condition: Expression = TRUE
 
+    def of_all_times(self) -> Join:
+        """Give the join with all rows of the right side, whatever their time."""
+        return Join(
+            self.left, self.right, self.kind, self.left_keys, self.right_keys, self.right_names,
+            self.condition,
+        )  # fmt: skip
+
     @cached_property
     def fields(self) -> Fields:
         right = Fields(tuple(replace(column, is_rowtime=False) for column in self.right_fields))

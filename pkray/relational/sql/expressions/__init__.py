@@ -8,5 +8,5 @@
   what all kinds need: the names, the parameters of lambdas, the places of errors.
 - **hook**: is asked first; the binder of queries handles subqueries, aggregates and windows there.
 - **scope** (`base.Scope`): tells what columns are called.
-- `types`, `intervals` and `lambdas` read the parts that have a grammar of their own.
+- `types` and `intervals` read the parts that have a grammar of their own.
 """

@@ -4,7 +4,7 @@
 
     FromBinder ──▶ items: a table, view, query, VALUES …  ──▶ node and columns (Item)
         │             └▶ time_windows, generators, pivots, values
-        └──▶ joins: conditions (ON, USING), temporal, laterals ──▶ rows, a scope
+        └──▶ joins: conditions (ON, USING), temporal ──▶ rows, a scope
 
 - **item** (`base.Item`): one entry: its plan, and its columns as they can be named.
 - `base.FromBase` is the state while FROM is bound: the rows so far, the scope that they give, and

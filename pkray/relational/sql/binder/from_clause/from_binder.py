@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sqlglot import exp
 
 from pkray.relational.plan.lookup_options import LOOKUP
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.context import Pair
 from pkray.relational.sql.binder.from_clause import conditions
-from pkray.relational.sql.binder.from_clause.base import FromBase, Item
-from pkray.relational.sql.binder.from_clause.items import bind_item
+from pkray.relational.sql.binder.from_clause.base import FromBase, Item, flattened
+from pkray.relational.sql.binder.from_clause.items import bind_item, named_columns
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
-from pkray.relational.sql.binder.from_clause.laterals import is_lateral, join_lateral, lateral_view
 from pkray.relational.sql.binder.from_clause.temporal import join_temporal, temporal_column
 from pkray.relational.sql.binder.patterns import as_interval_join
-from pkray.relational.sql.binder.scope import Rows, Scope
-from pkray.relational.sql.places import wrong
+from pkray.relational.sql.binder.scope import Rows, Scope, Visible
+from pkray.relational.sql.binder.subqueries import as_joined, bind_subquery
+from pkray.relational.sql.places import unsupported, wrong
 
 
 class FromBinder(FromBase):
@@ -30,7 +32,7 @@ class FromBinder(FromBase):
         for join in self.select.args.get("joins") or ():
             self._join(join)
         for lateral in self.select.args.get("laterals") or ():
-            lateral_view(self, lateral)
+            _unnest(self, lateral, outer=bool(lateral.args.get("outer")))
         self._domain()
         self._check_hints()
         return self.scope
@@ -69,8 +71,8 @@ class FromBinder(FromBase):
                 )
 
     def _first(self, tree: exp.Expr) -> None:
-        if is_lateral(tree):
-            join_lateral(self, tree, JoinKind.INNER, None)
+        if _is_lateral(tree):
+            _join_lateral(self, tree, JoinKind.INNER, None)
             return
         item = self.item(tree)
         self.rows.node = item.node
@@ -86,8 +88,8 @@ class FromBinder(FromBase):
         kind = conditions.kind_of(join)
         tree = join.this
         on = join.args.get("on")
-        if is_lateral(tree):
-            join_lateral(self, tree, kind, on)
+        if _is_lateral(tree):
+            _join_lateral(self, tree, kind, on)
             return
         if isinstance(tree, exp.Table) and temporal_column(tree) is not None:
             join_temporal(self, tree, kind, on)
@@ -99,12 +101,7 @@ class FromBinder(FromBase):
         if using:
             conditions.merge(self, builder, kind, columns, using, item, join)
             return
-        whole = Scope(
-            Rows(builder.join(JoinKind.INNER), self.queries.numbers),
-            [*self.scope.columns, *columns],
-            self.dialect,
-            self.correlation,
-        )
+        whole = _both_sides(self, builder, columns)
         later = conditions.bind_on(self, builder, whole, on, kind, item) if on is not None else []
         self.pass_on(item, builder)
         self.rows.node = as_interval_join(builder.join(kind))
@@ -115,3 +112,59 @@ class FromBinder(FromBase):
     def item(self, tree: exp.Expr) -> Item:
         """Bind one entry of FROM."""
         return bind_item(self, tree)
+
+
+def _join_lateral(clause: FromBase, tree: exp.Expr, kind: JoinKind, on: exp.Expr | None) -> None:
+    """Join with a query or a table function that reads the entries before it."""
+    if kind not in (JoinKind.INNER, JoinKind.LEFT):
+        raise unsupported(
+            f"a {kind} join with LATERAL is not offered: write CROSS JOIN or LEFT JOIN", tree
+        )
+    query = tree.this if isinstance(tree, exp.Lateral) else None
+    if isinstance(query, exp.Subquery):
+        _join_lateral_query(clause, tree, query, kind, on)
+        return
+    condition = None if on is None or on == exp.true() else on
+    if condition is not None and kind is JoinKind.LEFT:
+        raise unsupported(
+            "a LEFT JOIN with a table function takes ON TRUE: filter its rows in WHERE", tree
+        )
+    _unnest(clause, tree, outer=kind is JoinKind.LEFT)
+    clause.filter(flattened(condition) if condition is not None else ())
+
+
+def _join_lateral_query(
+    clause: FromBase, tree: exp.Expr, query: exp.Subquery, kind: JoinKind, on: exp.Expr | None
+) -> None:
+    bound = bind_subquery(clause.queries, query.this, clause.scope)
+    builder = JoinBuilder(clause.rows, bound.node, clause.dialect)
+    for pair in bound.pairs:
+        right = builder.right.ref(pair.column)
+        builder.equate(pair.outer, right, null_safe=pair.null_safe)
+    for residual in bound.residuals:
+        builder.on(as_joined(builder.renamed(residual)))
+    item = Item(bound.node, named_columns(bound, tree.args.get("alias"), clause.dialect))
+    columns = conditions.moved(item.columns, builder)
+    whole = _both_sides(clause, builder, columns)
+    later = conditions.bind_on(clause, builder, whole, on, kind, item) if on is not None else []
+    clause.rows.node = builder.join(kind)
+    clause.scope.columns += columns
+    clause.filter(later)
+
+
+def _unnest(clause: FromBase, tree: exp.Expr, *, outer: bool) -> None:
+    """Join each row with what a table function makes of it."""
+    clause.scope.columns += clause.generators.unnest(clause.rows, tree, clause.bound, outer=outer)
+    if tree.alias:
+        clause.sources.aliases.add(tree.alias)
+
+
+def _is_lateral(tree: exp.Expr) -> bool:
+    return isinstance(tree, exp.Lateral | exp.Unnest)
+
+
+def _both_sides(clause: FromBase, builder: JoinBuilder, columns: Sequence[Visible]) -> Scope:
+    """Make the scope of a join's condition."""
+    rows = Rows(builder.join(JoinKind.INNER), clause.queries.numbers)
+    seen = [*clause.scope.columns, *columns]
+    return Scope(rows, seen, clause.dialect, clause.correlation)
