@@ -23,7 +23,7 @@ from pkray.errors import (
     UnsupportedError,
 )
 from pkray.inspection import Diagnosis
-from pkray.service.ray.administration import _found
+from pkray.service.ray.actors import found_actor
 from pkray.service.ray.processes import ask
 from pkray.serving.application import application
 from pkray.serving.guard import Access
@@ -159,7 +159,7 @@ def test_logs_are_the_ends_of_what_processes_wrote_without_secrets(catalog, tabl
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     upserted(table, [1], 1)
     service = catalog.service()
-    ask(_found(service._runs.workers_of("db.t")), _write_secret, seconds=60)
+    ask([*map(found_actor, service._runs.workers_of("db.t"))], _write_secret, seconds=60)
     texts = service.logs(table="db.t", lines=5)
     assert set(texts) == {"worker 0", "worker 1"}
     for text in texts.values():
@@ -191,7 +191,7 @@ def test_a_diagnosis_has_what_the_service_runs_and_its_logs(catalog, table, tmp_
 
 def test_the_console_shows_what_the_service_runs_and_its_logs(catalog, table):
     upserted(table, range(100), 1)
-    ask(_found(catalog.service()._runs.workers_of("db.t")), _write_secret, seconds=60)
+    ask([*map(found_actor, catalog.service()._runs.workers_of("db.t"))], _write_secret, seconds=60)
     headers = {"Authorization": f"Bearer {SECRET}"}
     served = application(catalog, Access(SECRET))
     with TestClient(served, base_url="http://localhost", headers=headers) as web:

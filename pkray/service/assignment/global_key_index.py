@@ -24,8 +24,7 @@ from pkray.format.snapshot import APPEND, COMPACT, Snapshot
 from pkray.metadata.live import BucketId, by_bucket, delta_entries, live_files
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
-from pkray.service.assignment.key_locations import KeyLocations
-from pkray.service.assignment.location_runs import CHUNK_ROWS, NOWHERE
+from pkray.service.assignment.location_runs import CHUNK_ROWS, NOWHERE, KeyLocations
 from pkray.service.assignment.placement import bucket_of, is_there, locations_of, numbers_of
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
 from pkray.service.client.key_ids import Bools, KeyIds, Words, identify, join

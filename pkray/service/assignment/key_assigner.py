@@ -26,8 +26,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.bucket_filling import BucketFilling
 from pkray.service.assignment.global_key_index import GlobalKeyIndex
-from pkray.service.assignment.key_locations import KeyLocations
-from pkray.service.assignment.location_runs import NOWHERE
+from pkray.service.assignment.location_runs import NOWHERE, KeyLocations
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.assignment.placement import (
     Placed,

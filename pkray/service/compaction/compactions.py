@@ -17,8 +17,12 @@ from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId
-from pkray.service.compaction.cancellation import CancellationToken, CompactionCancelled
-from pkray.service.compaction.job import UNNAMED_MILLIS, CompactionJob
+from pkray.service.compaction.job import (
+    UNNAMED_MILLIS,
+    CancellationToken,
+    CompactionCancelled,
+    CompactionJob,
+)
 from pkray.service.progress import BESIDE_CALLS
 from pkray.service.stats import CompactionCounts
 from pkray.service.timing.elapsed import elapsed

@@ -2,17 +2,52 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from typing import Any
 
+import pyarrow as pa
+
+from pkray.format.data_file import DataFileMeta
 from pkray.lsm.compaction.compactor import CompactionResult
 from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
-from pkray.service.compaction.cancellation import CancellationToken
 
 UNNAMED_MILLIS = 12 * 60 * 60 * 1000
 """How old a file gets that no snapshot names; cleaners of orphan files wait for a day."""
+
+
+class CompactionCancelled(Exception):
+    """The compaction was no longer wanted."""
+
+
+class CancellationToken:
+    """Asks a compaction to end; the end of the process does so too."""
+
+    def __init__(self) -> None:
+        self._asked = threading.Event()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def check(self) -> None:
+        """Check that it is to go on."""
+        if self._asked.is_set() or not threading.main_thread().is_alive():
+            raise CompactionCancelled
+
+
+class StoppableFiles(DataFileStore):
+    """A bucket's files, until the reader is to stop."""
+
+    stop: CancellationToken
+
+    def read(self, file: DataFileMeta, *args: Any, **kwargs: Any) -> Iterator[pa.RecordBatch]:
+        for rows in super().read(file, *args, **kwargs):
+            self.stop.check()
+            yield rows
 
 
 @dataclass

@@ -15,7 +15,7 @@ from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.metadata.live import BucketId
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.committed_files import CommittedFiles
-from pkray.service.compaction.cancellation import CancellationToken, StoppableFiles
+from pkray.service.compaction.job import CancellationToken, StoppableFiles
 from pkray.service.compaction.policy import compacts_inline
 from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.protocol import Slice

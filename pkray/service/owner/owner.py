@@ -32,7 +32,6 @@ from pkray.service.first_look import FirstLook
 from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
-from pkray.service.owner.copy_eviction import CopyEviction
 from pkray.service.owner.lookups import OwnerLookups, asks_one_bucket_a_key
 from pkray.service.owner.memory import Memory, OwnMemory
 from pkray.service.owner.preparation import CommitPreparation
@@ -60,8 +59,44 @@ from pkray.service.protocol import (
 )
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.stats import OwnerStats
+from pkray.service.timing.debounced_timer import DebouncedTimer
 from pkray.service.timing.pulse import Pulse
 from pkray.storage.location import TableLocation
+
+_LEAST_SECONDS = 0.1
+_MOST_SECONDS = 60.0
+"""Between two looks for copies that nobody used: often enough for the retention, seldom enough to
+cost nothing."""
+
+
+class CopyEviction:
+    """Has copies expire though nobody looks anything up: by a timer, as long as there are any.
+
+    Args:
+        retention_millis: source: ``lookup.cache-file-retention``.
+    """
+
+    def __init__(self, cache: LookupStore, retention_millis: int) -> None:
+        self._cache = cache
+        self._seconds = max(_LEAST_SECONDS, min(_MOST_SECONDS, retention_millis / 1000))
+        self._timer = DebouncedTimer()
+        self._is_set = False
+
+    def watch(self) -> None:
+        """Note that there may be copies, made before this."""
+        if not self._is_set:
+            self._is_set = True
+            self._timer.set(self._seconds, self._look)
+
+    def close(self) -> None:
+        self._timer.close()
+
+    def _look(self) -> None:
+        self._is_set = False
+        self._cache.expire()
+        stats = self._cache.stats()
+        if stats.files or stats.making or stats.memory_bytes:
+            self.watch()
 
 
 class BucketOwner:

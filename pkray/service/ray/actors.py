@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import ray
+from ray.util import list_named_actors
 
 from pkray.clock import now_millis
 from pkray.service import versions
@@ -132,8 +133,13 @@ def sign_of_life(progress: CallProgress, group: str) -> tuple[str, object]:
     return node(), (os.getpid(), progress.sign(group))
 
 
+def _sign_of_life(self: Any, group: str) -> tuple[str, object]:
+    return sign_of_life(self.progress, group)
+
+
 def _serving(client: type[Client]) -> Callable[[type], type]:
-    """Give an actor the methods of a client; those it lacks are its ``served`` object's."""
+    """Give an actor the methods of a client, and its ``progress`` as a sign of life; methods that
+    it lacks are its ``served`` object's."""
 
     def decorate(kind: type) -> type:
         for method in methods_of(client):
@@ -142,6 +148,8 @@ def _serving(client: type[Client]) -> Callable[[type], type]:
                 own = in_group(LOOKUPS, own)
             grouped = in_concurrency_group(method.group, is_noted=not method.is_short)(own)
             setattr(kind, method.name, grouped)
+        watched: Any = kind
+        watched.sign_of_life = ray.method(concurrency_group="watch")(_sign_of_life)
         return kind
 
     return decorate
@@ -176,6 +184,26 @@ def named_actor(actor: Any, name: str, num_cpus: float = 0, **options: Any) -> A
     )
 
 
+def found_actor(name: str) -> Any:
+    """Find the actor of this name; None where there is none."""
+    with suppress(ValueError):
+        return ray.get_actor(name, NAMESPACE)
+    return None
+
+
+def actor_names(prefix: str) -> list[str]:
+    """List the actors whose names begin so, whichever process started them."""
+    named: Any = list_named_actors(all_namespaces=True)
+    names = (each["name"] for each in named if each["namespace"] == NAMESPACE)
+    return [name for name in names if name.startswith(prefix)]
+
+
+def living_nodes() -> list[dict[str, Any]]:
+    """List the nodes of the cluster that live, as Ray describes them."""
+    nodes: Any = ray.nodes  # it has no types
+    return [each for each in nodes() if each["Alive"]]
+
+
 class _Owner:
     """Writes run one after another; concurrently lookups, and a commit that is prepared."""
 
@@ -208,10 +236,6 @@ class _Owner:
     @property
     def served(self) -> BucketOwner:
         return self._made.get()
-
-    @ray.method(concurrency_group="watch")
-    def sign_of_life(self, group: str) -> tuple[str, object]:
-        return sign_of_life(self.progress, group)
 
     def lookup(self, request: bytes) -> bytes:
         return encode_answer(*self.served.lookup(decode_request(request)))
@@ -273,10 +297,6 @@ class _Coordinator:
     @property
     def served(self) -> Coordinator:
         return self._made.get()
-
-    @ray.method(concurrency_group="watch")
-    def sign_of_life(self, group: str) -> tuple[str, object]:
-        return sign_of_life(self.progress, group)
 
     def start_owners(self) -> None:
         """Start those that are dead for good."""

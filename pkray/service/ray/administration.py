@@ -7,17 +7,15 @@ import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
 import ray
-from ray.util import list_named_actors
 
 from pkray.errors import NodeNotFoundError, ServiceUnavailableError
 from pkray.metrics.collection import Collected
 from pkray.service.administration import Placed
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import COORDINATOR
-from pkray.service.ray.actors import NAMESPACE
+from pkray.service.ray.actors import NAMESPACE, actor_names, found_actor, living_nodes
 from pkray.service.ray.pool import Pool
 from pkray.service.ray.processes import Process, ask, counted, tail, tell
 
@@ -85,7 +83,7 @@ class RayAdministration:
         """Read the ends of what processes have written."""
         if names is None:
             names = self._actors(self._name)
-        texts = ask(_found(names), tail, lines, seconds=_ANSWER_SECONDS)
+        texts = ask([*map(found_actor, names)], tail, lines, seconds=_ANSWER_SECONDS)
         return {self._label(name): text or "" for name, text in zip(names, texts, strict=True)}
 
     def dashboard(self) -> str | None:
@@ -105,7 +103,7 @@ class RayAdministration:
         own = [name for prefix in self._tables() for name in self._actors(prefix)]
         found = [*self._actors(self._name), *own, *hosts]
         there, asked = frozenset(tables), frozenset(queries)
-        answers = ask(_found(found), counted, there, asked, seconds=_ANSWER_SECONDS)
+        answers = ask([*map(found_actor, found)], counted, there, asked, seconds=_ANSWER_SECONDS)
         pairs = zip(found, answers, strict=True)
         return {self._label(name): answer for name, answer in pairs if answer is not None}
 
@@ -238,24 +236,19 @@ class RayAdministration:
 
     @staticmethod
     def _told(names: Sequence[str]) -> dict[str, Process | None]:
-        return dict(zip(names, ask(_found(names), tell, seconds=_ANSWER_SECONDS), strict=True))
+        answers = ask([*map(found_actor, names)], tell, seconds=_ANSWER_SECONDS)
+        return dict(zip(names, answers, strict=True))
 
     @staticmethod
     def _actors(prefix: str) -> list[str]:
         """List actors by number: the keeper, or the coordinator, first."""
-        named: Any = list_named_actors(all_namespaces=True)
-        found = [
-            each["name"]
-            for each in named
-            if each["namespace"] == NAMESPACE and each["name"].startswith(prefix)
-        ]
-        return sorted(found, key=lambda name: [int(d) for d in re.findall(r"-(\d+)$", name)])
+        names = actor_names(prefix)
+        return sorted(names, key=lambda name: [int(d) for d in re.findall(r"-(\d+)$", name)])
 
 
 def _node(name: str) -> str:
     """Find a node by its id, the beginning of that, its address or its host's name."""
-    nodes: Any = ray.nodes  # it has no types
-    living = [each for each in nodes() if each["Alive"]]
+    living = living_nodes()
     named = [
         each["NodeID"]
         for each in living
@@ -269,17 +262,6 @@ def _node(name: str) -> str:
     raise NodeNotFoundError(
         f"{what} the name {name!r}: give the beginning of an id, of {ids}", value=name
     )
-
-
-def _found(names: Sequence[str]) -> list[Any]:
-    """Find actors; None for those that are gone by now."""
-    found: list[Any] = []
-    for name in names:
-        try:
-            found.append(ray.get_actor(name, NAMESPACE))
-        except ValueError:
-            found.append(None)
-    return found
 
 
 def _placed(

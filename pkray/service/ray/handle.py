@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
@@ -48,7 +49,33 @@ class RayPending(Generic[T]):
         return self._decode(self._callee.wait(self._ref, self._method, self._called))
 
 
-class RayHandle:
+class PatientHandle(ABC):
+    """Calls that are made again while their callee restarts, or finds another place.
+
+    Attributes:
+        patience_seconds: how long `call` asks again; None: as the limits say.
+    """
+
+    limits: CallLimits
+    patience_seconds: float | None = None
+
+    @abstractmethod
+    def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
+        """Begin a call."""
+
+    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call and wait, again while there is no answer."""
+        patience = self.patience_seconds
+        if patience is None:
+            patience = self.limits.patience(method.is_lookup)
+        return persist(lambda: self.call_once(method, *args, **kwargs), patience)
+
+    def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call once, and wait."""
+        return self.submit(method, *args, **kwargs).result()
+
+
+class RayHandle(PatientHandle):
     """An actor's methods.
 
     Args:
@@ -68,7 +95,7 @@ class RayHandle:
         patience_seconds: float | None = None,
     ) -> None:
         self._callee = Callee(actor, name, limits, look, find)
-        self._patience = patience_seconds
+        self.patience_seconds = patience_seconds
         self.limits = limits
 
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
@@ -79,13 +106,3 @@ class RayHandle:
             return RayPending(remote.remote(*args, **kwargs), callee, method)
         encode, decode = travels
         return RayPending(remote.remote(encode(*args, **kwargs)), callee, method, decode)
-
-    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the actor and wait, again while it restarts."""
-        patience = self._patience
-        if patience is None:
-            patience = self.limits.patience(method.is_lookup)
-        return persist(lambda: self.call_once(method, *args, **kwargs), patience)
-
-    def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.submit(method, *args, **kwargs).result()

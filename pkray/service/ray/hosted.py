@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -13,9 +14,9 @@ import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
 from pkray.errors import PkrayError, ServiceUnavailableError
-from pkray.service.hosted import NOTHING, Caller, Hosted, Reserved, WorkLostError
+from pkray.service.hosted import Caller, Hosted, WorkLostError
 from pkray.service.pool.work import Work
-from pkray.service.ray.actors import NAMESPACE
+from pkray.service.ray.actors import NAMESPACE, found_actor
 from pkray.service.ray.callee import cause_of
 
 _log = logging.getLogger(__name__)
@@ -80,7 +81,26 @@ class Silence:
         return self._limit - (self._clock() - self._since)
 
 
-class RemoteHosted(Hosted):
+class FarHosted(Hosted, ABC):
+    """Work in another process, which outlives whoever began it."""
+
+    @abstractmethod
+    def _ask(self, seconds: float) -> tuple[bool, dict[str, Any]]:
+        """Ask whether it may still do something, and for the status, until there is an answer."""
+
+    def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
+        deadline = time.monotonic() + seconds
+        while True:
+            running, status = self._ask(max(deadline - time.monotonic(), 1.0))
+            if reached(status) or not running or time.monotonic() >= deadline:
+                return reached(status)
+            time.sleep(_LOOK_SECONDS)
+
+    def close(self) -> None:
+        return
+
+
+class RemoteHosted(FarHosted):
     """Work that an actor hosts. One that does not answer, as its process is stopped, is replaced.
 
     It goes on from what it wrote down, and should the process wake, that finds itself fenced.
@@ -101,22 +121,11 @@ class RemoteHosted(Hosted):
     def is_running(self) -> bool:
         return self._ask(_ANSWER_SECONDS + max(self._silence.left(), 0.0))[0]
 
-    def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while True:
-            running, status = self._ask(max(deadline - time.monotonic(), 1.0))
-            if reached(status) or not running or time.monotonic() >= deadline:
-                return reached(status)
-            time.sleep(_LOOK_SECONDS)
-
     def keep(self, seconds: float = 60.0) -> bool:
         return self._await(lambda: self._actor.keep.remote(seconds), seconds + _ANSWER_SECONDS)
 
     def stop(self, seconds: float = 60.0) -> bool:
         return self._await(lambda: self._actor.stop.remote(seconds), seconds + _ANSWER_SECONDS)
-
-    def close(self) -> None:
-        return  # it outlives whoever began it
 
     def _ask(self, seconds: float) -> tuple[bool, dict[str, Any]]:
         """Ask for the status, until there is an answer; again while the actor is begun again."""
@@ -131,7 +140,7 @@ class RemoteHosted(Hosted):
                 is_silent = isinstance(error, _SilentError)
                 if not is_silent:  # it is being begun again
                     self._silence.began_anew()
-                if find(self._name) is None:
+                if found_actor(self._name) is None:
                     return False, dict(ENDED)
                 if is_silent:
                     self._replace_if_silent()
@@ -154,7 +163,7 @@ class RemoteHosted(Hosted):
                 if ready or is_late:
                     return bool(self._get(ref, 0))
             except ServiceUnavailableError:
-                if is_late or find(self._name) is None:
+                if is_late or found_actor(self._name) is None:
                     raise
                 ref = None
             running, _ = self._ask(max(deadline - time.monotonic(), 1.0))
@@ -206,50 +215,8 @@ def error_of(name: str, error: BaseException) -> BaseException:
     return WorkLostError(f"{name} is not there: {cause}")
 
 
-def host(name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING) -> Any:
-    """Find the actor that hosts work of this name, or start it."""
-    options = HostActor.options(
-        name=name,
-        namespace=NAMESPACE,
-        lifetime="detached",
-        get_if_exists=True,
-        num_cpus=reserved.cpus,
-        memory=reserved.memory or None,
-    )
-    return options.remote(make, *arguments)
-
-
-def caller(name: str) -> RemoteCaller:
-    """Call methods of the work that the actor of this name hosts.
-
-    Raises:
-        ServiceUnavailableError: there is no such actor.
-    """
-    try:
-        return RemoteCaller(ray.get_actor(name, NAMESPACE), name)
-    except ValueError:
-        raise ServiceUnavailableError(f"{name} is not there: it was stopped") from None
-
-
-def find(name: str) -> Any:
-    """Find the actor that hosts work of this name; None where there is none."""
-    with suppress(ValueError):
-        return ray.get_actor(name, NAMESPACE)
-    return None
-
-
 def replace(name: str) -> None:
     """Have Ray kill the actor that hosts work of this name, and start it anew: not before the old
     process is dead, or its node is."""
     with suppress(RayError, ValueError):
         ray.kill(ray.get_actor(name, NAMESPACE), no_restart=False)
-
-
-def end(name: str) -> None:
-    """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
-    known: Any = ray.util.list_named_actors  # it has no types
-    named = [each["name"] for each in known(True) if each["namespace"] == NAMESPACE]
-    for each in sorted(named):  # itself first: it would begin the others anew
-        if each == name or each.startswith(f"{name}/"):
-            with suppress(ValueError):
-                ray.kill(ray.get_actor(each, NAMESPACE), no_restart=True)

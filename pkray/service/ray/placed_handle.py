@@ -13,12 +13,12 @@ from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service import versions
 from pkray.service.call_limits import CallLimits
-from pkray.service.handles.handle import Method, Pending, persist
+from pkray.service.handles.handle import Method, Pending
 from pkray.service.pool.calls import KeeperClient
 from pkray.service.pool.in_order import Ticket
 from pkray.service.pool.parts import Assignment, HostedThing, MovedError
 from pkray.service.ray.callee import Callee
-from pkray.service.ray.handle import AS_BYTES
+from pkray.service.ray.handle import AS_BYTES, PatientHandle
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -174,7 +174,7 @@ class _PlacedPending(Generic[T]):
         self._ref = self._place.send(self._method, self._args, self._kwargs)
 
 
-class PlacedHandle:
+class PlacedHandle(PatientHandle):
     """The methods of a part, wherever it is.
 
     Args:
@@ -205,14 +205,6 @@ class PlacedHandle:
             return _PlacedPending(self, method, args, kwargs, lambda answer: answer)
         encode, decode = AS_BYTES[method]
         return _PlacedPending(self, method, (encode(*args, **kwargs),), {}, decode)
-
-    def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call the part and wait, again while it finds another place."""
-        patience = self.limits.patience(method.is_lookup)
-        return persist(lambda: self.call_once(method, *args, **kwargs), patience)
-
-    def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        return self.submit(method, *args, **kwargs).result()
 
     @property
     def number(self) -> int:

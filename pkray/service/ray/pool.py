@@ -20,7 +20,6 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError
 from ray.experimental import internal_kv as kv
-from ray.util import list_named_actors
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from pkray.clock import now_millis
@@ -35,9 +34,8 @@ from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.calls import KeeperClient
-from pkray.service.pool.host import HostedPart, PartHost, Target
+from pkray.service.pool.host import HostedPart, PartHost, Target, awake_and_asleep
 from pkray.service.pool.in_order import InOrder, Ticket
-from pkray.service.pool.lease import awake_and_asleep
 from pkray.service.pool.memory import WorkerMemory
 from pkray.service.pool.parts import (
     COORDINATOR,
@@ -48,11 +46,11 @@ from pkray.service.pool.parts import (
     Part,
     WorkerProcess,
 )
+from pkray.service.pool.placement import Slots
 from pkray.service.pool.shared_executor import SharedExecutor
-from pkray.service.pool.slots import Slots
 from pkray.service.pool.work import Work
 from pkray.service.progress import CallProgress
-from pkray.service.ray.actors import NAMESPACE, actor_of, named_actor, sign_of_life
+from pkray.service.ray.actors import actor_names, actor_of, found_actor, living_nodes, named_actor
 from pkray.service.ray.deaths import DeathWatch, end_of, this_process
 from pkray.service.ray.handle import RayHandle
 from pkray.service.ray.placed_handle import PlacedHandle
@@ -151,10 +149,7 @@ class Pool:
     @staticmethod
     def is_running(name: str) -> bool:
         """Whether the pool of this name has a keeper."""
-        with suppress(ValueError):
-            ray.get_actor(f"{name}-keeper", NAMESPACE)
-            return True
-        return False
+        return found_actor(f"{name}-keeper") is not None
 
     def worker(self, number: int) -> Any:
         """Find a worker's actor.
@@ -162,12 +157,12 @@ class Pool:
         Raises:
             ServiceUnavailableError: it is being started anew.
         """
-        try:
-            return ray.get_actor(self.settings.worker_name(number), NAMESPACE)
-        except ValueError:
+        found = found_actor(self.settings.worker_name(number))
+        if found is None:
             raise ServiceUnavailableError(
                 f"worker {number} of the pool is being started anew: try again"
-            ) from None
+            )
+        return found
 
     def release(self, fingerprint: str) -> None:
         """Have the workers drop a table's parts."""
@@ -209,10 +204,6 @@ class _Keeper:
         self._watching = Pulse(self._deaths.look, _WATCH_SECONDS, "pkray-watch")
         self._watching.start()
 
-    @ray.method(concurrency_group="watch")
-    def sign_of_life(self, group: str) -> tuple[str, object]:
-        return sign_of_life(self.progress, group)
-
     def open(self, table: HostedThing) -> HostedThing:
         """Host work, or a table of this pool's warehouse and keys."""
         if isinstance(table, HostedTable) and pool_name(table.location) != self._pool.name:
@@ -244,8 +235,7 @@ class _Keeper:
     def _fit(self) -> None:
         """Start the workers that are to be there and are not."""
         if self._pool.workers is None:
-            nodes: Any = ray.nodes  # it has no types
-            living = [each for each in nodes() if each["Alive"]]
+            living = living_nodes()
             processors = {each["NodeID"]: int(each["Resources"].get("CPU", 0)) for each in living}
             known = {number: each.node for number, each in self.served.watched().items()}
             self._slots.fit(processors, known)
@@ -267,9 +257,7 @@ class _Keeper:
         if self._pool.workers is not None:
             return list(range(self._pool.workers))
         prefix = self._pool.worker_name("")
-        named: Any = list_named_actors(all_namespaces=True)
-        names = [each["name"] for each in named if each["namespace"] == NAMESPACE]
-        return [int(name.removeprefix(prefix)) for name in names if name.startswith(prefix)]
+        return [int(name.removeprefix(prefix)) for name in actor_names(prefix)]
 
     def _take_away(self) -> None:
         """Empty workers that are not needed, as their nodes are lost; end those that are empty."""

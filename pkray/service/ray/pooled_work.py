@@ -17,7 +17,7 @@ from pkray.service.pool.assignments import LEASE_SECONDS
 from pkray.service.pool.calls import WorkClient
 from pkray.service.pool.parts import HostedWork
 from pkray.service.pool.work import FENCED
-from pkray.service.ray.hosted import ENDED, error_of
+from pkray.service.ray.hosted import ENDED, FarHosted, error_of
 from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool
 
@@ -129,7 +129,7 @@ class PoolCaller(Caller):
         return answer
 
 
-class PooledHosted(Hosted):
+class PooledHosted(FarHosted):
     """Work that a worker of a pool does, whichever has it."""
 
     def __init__(self, pool: Pool, name: str, handle: PlacedHandle) -> None:
@@ -144,22 +144,11 @@ class PooledHosted(Hosted):
     def is_running(self) -> bool:
         return self._ask(self._handle.limits.patience())[0]
 
-    def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
-        deadline = time.monotonic() + seconds
-        while True:
-            running, status = self._ask(max(deadline - time.monotonic(), _SLICE_SECONDS))
-            if reached(status) or not running or time.monotonic() >= deadline:
-                return reached(status)
-            time.sleep(_LOOK_SECONDS)
-
     def keep(self, seconds: float = 60.0) -> bool:
         return self._repeat(WorkClient.keep, seconds)
 
     def stop(self, seconds: float = 60.0) -> bool:
         return self._repeat(WorkClient.stop, seconds)
-
-    def close(self) -> None:
-        return  # it outlives whoever began it
 
     def _repeat(self, method: Any, seconds: float) -> bool:
         """Call what may be called again, in slices, until it says that it is done."""

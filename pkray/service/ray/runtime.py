@@ -11,7 +11,6 @@ from weakref import WeakValueDictionary
 
 import ray
 from ray.exceptions import GetTimeoutError
-from ray.util import list_named_actors
 
 from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number
@@ -30,11 +29,12 @@ from pkray.service.leases import beat_seconds
 from pkray.service.owner_settings import LEASE_MILLIS
 from pkray.service.pool.parts import COORDINATOR, HostedTable
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId, first_push
-from pkray.service.ray import hosted
 from pkray.service.ray.actors import (
     NAMESPACE,
     CoordinatorActor,
+    actor_names,
     coordinator_name,
+    found_actor,
     named_actor,
     owner_client,
     owner_name,
@@ -43,7 +43,7 @@ from pkray.service.ray.actors import (
 from pkray.service.ray.administration import RayAdministration
 from pkray.service.ray.cluster import join, join_known
 from pkray.service.ray.handle import RayHandle
-from pkray.service.ray.hosted import RemoteHosted, Silence
+from pkray.service.ray.hosted import HostActor, RemoteCaller, RemoteHosted, Silence, replace
 from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool, PoolSettings, pool_name, pool_of
 from pkray.service.ray.pooled_work import PoolHosting
@@ -148,10 +148,10 @@ class RayRuntime:
         self._release(location)
 
     def _end_dedicated(self, location: TableLocation) -> None:
-        for name in sorted(_actors_of(location)):  # the coordinator first: it starts owners
-            try:
-                actor = ray.get_actor(name, NAMESPACE)
-            except ValueError:
+        # the coordinator first: it starts owners
+        for name in sorted(actor_names(service_name(location))):
+            actor = found_actor(name)
+            if actor is None:
                 continue
             if "owner" in name:
                 with contextlib.suppress(ServiceUnavailableError):
@@ -207,8 +207,8 @@ class RayRuntime:
         self, name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
     ) -> Hosted:
         """Find the actor that hosts work of this name, or start it: see `Hosting`."""
-        made = hosted.host(name, make, *arguments, reserved=reserved)
-        return RemoteHosted(made, name, self._silence(name))
+        options = named_actor(HostActor, name, reserved.cpus, memory=reserved.memory or None)
+        return RemoteHosted(options.remote(make, *arguments), name, self._silence(name))
 
     def pooled(self, warehouse: str, storage_options: Mapping[str, Any]) -> Hosting:
         """Give what hosts work in the pool of a warehouse: see `Hosting`."""
@@ -217,21 +217,27 @@ class RayRuntime:
 
     def caller(self, name: str) -> Caller:
         """Call methods of the work of this name: see `Hosting`."""
-        return hosted.caller(name)
+        actor = found_actor(name)
+        if actor is None:
+            raise ServiceUnavailableError(f"{name} is not there: it was stopped")
+        return RemoteCaller(actor, name)
 
     def hosted(self, name: str) -> Hosted | None:
         """Find the actor that hosts work of this name."""
-        actor = hosted.find(name)
+        actor = found_actor(name)
         return None if actor is None else RemoteHosted(actor, name, self._silence(name))
 
     def replace(self, name: str) -> None:
         """Have Ray kill the actor that hosts work of this name, and start it anew."""
-        hosted.replace(name)
+        replace(name)
 
     def end(self, name: str) -> None:
         """Kill the actor that hosts work of this name, and those whose names go on with a slash."""
         self._silences.pop(name, None)
-        hosted.end(name)
+        for each in sorted(actor_names(name)):  # itself first: it would begin the others anew
+            if each == name or each.startswith(f"{name}/"):
+                with contextlib.suppress(ValueError):
+                    ray.kill(ray.get_actor(each, NAMESPACE), no_restart=True)
 
     def administration(
         self, warehouse: str, storage_options: Mapping[str, Any], tables: Tables
@@ -396,25 +402,14 @@ class RayTarget:
         return Pusher(self._schema, len(owners), pushing(owners), first, assigner)
 
 
-def _actors_of(location: TableLocation) -> list[str]:
-    """Names of a table's actors, whichever process started them."""
-    named: list[dict[str, str]] = list_named_actors(all_namespaces=True)
-    prefix = service_name(location)
-    return [
-        actor["name"]
-        for actor in named
-        if actor["namespace"] == NAMESPACE and actor["name"].startswith(prefix)
-    ]
-
-
 def _living_owners(location: TableLocation) -> int:
     """Count the owners that a table has, by the names of those that live; 0 without any.
 
     A coordinator that is started with them must spread rows as they do.
     """
     first = owner_name(location, 0).removesuffix("0")
-    names = (name.removeprefix(first) for name in _actors_of(location) if name.startswith(first))
-    return max((int(index) + 1 for index in names), default=0)
+    names = actor_names(first)
+    return max((int(name.removeprefix(first)) + 1 for name in names), default=0)
 
 
 _writers: WeakValueDictionary[tuple[str, str], OpenWriters] = WeakValueDictionary()

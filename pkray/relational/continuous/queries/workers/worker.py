@@ -21,9 +21,10 @@ from pkray.relational.continuous.queries.definitions.query_store import Failure,
 from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.run import Run
 
+_log = logging.getLogger(__name__)
+
 _LEAST_SECONDS = 5.0
 """Over which a share is taken: an epoch that takes longer than a second is no jump from 0 to 1."""
-_log = logging.getLogger(__name__)
 POLL_SECONDS = 0.02
 """Between two looks at sources that had nothing new."""
 MOST_POLL_SECONDS = 1.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from pkray.service.pool.slots import Slots
+from pkray.service.pool.placement import Slots
 
 TWO = {"a": 2, "b": 2}
 

@@ -10,8 +10,7 @@ import pytest
 
 from pkray.errors import StorageFullError
 from pkray.service.assignment import location_runs
-from pkray.service.assignment.key_locations import KeyLocations
-from pkray.service.assignment.location_runs import DELETED, NOWHERE
+from pkray.service.assignment.location_runs import DELETED, NOWHERE, KeyLocations
 from pkray.service.client.key_ids import KeyIds, identify
 from tests.effort import examples
 
