@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
@@ -28,6 +28,11 @@ def scan_of(node: Node) -> Scan | None:
     if not passed or not is_declared or (below is not node and not has_computed):
         return None
     return below if names == node.fields.names else None
+
+
+def scans_in(roots: Iterable[Node]) -> list[Scan]:
+    """List the scans of plans."""
+    return [node for root in roots for node in root.walk() if isinstance(node, Scan)]
 
 
 def _references(node: Project) -> Iterator[tuple[str, ColumnRef]]:

@@ -10,6 +10,7 @@ from typing import Any
 from pkray.clock import now_millis
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.scans import scans_in
 from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSource
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.spool import Spool
@@ -20,8 +21,8 @@ SILENT_MILLIS = 15_000
 
 def streams_in(roots: Sequence[Node]) -> list[StreamedSource]:
     """List the streams that plans read, each once."""
-    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
-    streams = (scan.source for scan in scans if isinstance(scan.source, StreamedSource))
+    sources = (scan.source for scan in scans_in(roots))
+    streams = (each for each in sources if isinstance(each, StreamedSource))
     return list(dict.fromkeys(streams))
 
 
@@ -37,8 +38,7 @@ def in_query(roots: tuple[Node, ...], folder: ObjectStore, begun: str = "") -> t
     streams = streams_in(roots)
     if not streams:
         return roots
-    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
-    names = [source.name for source in dict.fromkeys(scan.source for scan in scans)]
+    names = [source.name for source in dict.fromkeys(scan.source for scan in scans_in(roots))]
     twice = [each.name for each in streams if names.count(each.name) > 1]
     if twice:
         raise UnsupportedError(

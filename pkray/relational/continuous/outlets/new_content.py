@@ -16,15 +16,14 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.errors import CommitConflictError, SharedResultError
-from pkray.format.snapshot import APPEND, OVERWRITE
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.result_history import (
     REPLACED,
+    WRITING,
     Commits,
     ResultHistory,
-    commit_of,
 )
 from pkray.relational.continuous.outlets.table_parts import KIND, TableRows
 from pkray.relational.continuous.state.encoding import encoded
@@ -34,9 +33,6 @@ from pkray.service.client.pusher import incoming
 from pkray.service.client.writer import TableWriter
 from pkray.storage.owned_directory import OwnedDirectory, default_local_directory
 from pkray.table.table import Table
-
-_WRITING = (APPEND, OVERWRITE)
-"""Kinds of snapshots that bring rows, or take some away."""
 
 
 class NewContent(ABC):
@@ -97,17 +93,8 @@ class NewContent(ABC):
             )
 
     def _check_rows_of_others(self, since: int) -> None:
-        found = set()
-        for snapshot in self._history.since(since):
-            made = commit_of(snapshot)
-            if snapshot.commit_kind not in _WRITING:
-                continue
-            if made is None:
-                found.add(snapshot.commit_user)
-            elif made.query != self._commits.query:
-                found.add(f"query {made.query}")
-        if found:
-            writers = tuple(sorted(found))
+        writers = tuple(self._history.others_since(since, self._commits.query))
+        if writers:
             raise SharedResultError(
                 f"{self._table.name} has rows that others wrote after query {self._commits.query} "
                 f"was begun, and before it gave its first ones: {', '.join(writers)}; begin it "
@@ -122,10 +109,10 @@ class NewContent(ABC):
         for snapshot in self._history.since(0):
             said = snapshot.properties or {}
             is_own = snapshot.commit_user == self._commits.user
-            if is_own and REPLACED in said and snapshot.commit_kind in _WRITING:
+            if is_own and REPLACED in said and snapshot.commit_kind in WRITING:
                 between = self._history.since(int(said[REPLACED]))
                 written = (each for each in between if each.id < snapshot.id)
-                return not any(each.commit_kind in _WRITING for each in written)
+                return not any(each.commit_kind in WRITING for each in written)
         return True
 
     @abstractmethod

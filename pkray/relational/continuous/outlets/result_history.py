@@ -23,6 +23,8 @@ QUERY, INCARNATION = "pkray.query.name", "pkray.query.incarnation"
 """Which query committed, and which incarnation of it."""
 WRITERS = "pkray.query.writers"
 """JSON of who had written to the table: `Writers`, up to the snapshot ``until``."""
+WRITING = (APPEND, OVERWRITE)
+"""Kinds of snapshots that bring rows, or take some away."""
 REPLACED = "pkray.query.replaced"
 """The snapshot whose whole content the commit replaced."""
 
@@ -129,6 +131,19 @@ class ResultHistory:
                 return
             yield snapshot
 
+    def others_since(self, after: int, query: str) -> list[str]:
+        """Name, for people, those that wrote rows after a snapshot and are not a query of a name."""
+        found = set()
+        for snapshot in self.since(after):
+            made = commit_of(snapshot)
+            if snapshot.commit_kind not in WRITING:
+                continue
+            if made is None:
+                found.add(snapshot.commit_user)
+            elif made.query != query:
+                found.add(f"query {made.query}")
+        return sorted(found)
+
     def has(self, snapshot_id: int, mark: str) -> bool:
         """Whether a snapshot is there as it was, or has expired."""
         try:
@@ -192,7 +207,7 @@ def _decoded(said: Mapping[str, Any]) -> Writers:
 
 
 def _writer_of(snapshot: Snapshot) -> Writers:
-    if snapshot.commit_kind not in (APPEND, OVERWRITE):
+    if snapshot.commit_kind not in WRITING:
         return Writers()
     made = commit_of(snapshot)
     if made is not None:

@@ -9,7 +9,6 @@ from pkray.metadata.snapshot_marks import mark_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.log.log import WAYS_ON, Committed
 from pkray.relational.continuous.operator import Epoch
-from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import NewContent, new_content
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.result_history import WRITERS, Commits, ResultHistory
@@ -58,13 +57,7 @@ class TableOutlet(Outlet):
         self.name = table.name
         self._table = table
         self._commits = commits
-        missing = set(table.schema.names) - set(root.target)
-        self._rows = TableRows(
-            tuple(root.target),
-            tuple(table.primary_keys),
-            table.schema.core.merge_engine in RETRACTING,
-            "null" if missing else "error",
-        )
+        self._rows = TableRows.into(table, root)
         self._history = ResultHistory(table)
         self.last = last
         self._writer = table.open_writer(commits.user, missing=self._rows.missing)

@@ -11,11 +11,14 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.plan.nodes import Sink
 from pkray.rows.input import Missing
 from pkray.schema.row_kind import DELETE, INSERT, SHORT
 from pkray.service.client.pusher import Pusher, PushTarget
 from pkray.service.protocol import PushReport
+from pkray.table.table import Table
 
 KIND = "_row_kind"
 
@@ -35,6 +38,14 @@ class TableRows:
     key: tuple[str, ...]
     takes_all: bool
     missing: Missing
+
+    @classmethod
+    def into(cls, table: Table, sink: Sink) -> TableRows:
+        """Say how rows of a table are made of those that go down to it."""
+        target = tuple(sink.target)
+        missing: Missing = "null" if set(table.schema.names) - set(target) else "error"
+        retracts = table.schema.core.merge_engine in RETRACTING
+        return cls(target, tuple(table.primary_keys), retracts, missing)
 
     def of(self, changes: Changes) -> pa.RecordBatch:
         """Make rows with their kinds in ``_row_kind``."""

@@ -173,7 +173,9 @@ def _open_run(
             undo.callback(outlet.close)
         # Runs of incarnations that come later fence the writers that are open by now.
         log.check_current()
-        left = savepoints.LeftHolds(query.definition, log, list(results.values()), shares.roots)
+        tables = list(results.values())
+        saved = savepoints.Savepoints(query.definition, log, tables, shares.roots)
+        left = savepoints.LeftHolds(saved)
         team = open_team or shares.threads
         run = Run(shares.plan, outlets, log, states, settings, team, left.let_go)
         undo.pop_all()

@@ -212,12 +212,11 @@ class Query:
         """Let it begin with a savepoint when it is started, if all is there for that."""
         query = self._watched.current.adopted()
         query.bind_again()
-        results, roots = list(query.results().values()), query.roots
-        current, store = query.definition, query.store
-        savepoints.check_way_back(current, query.log(), savepoint, results, roots)
+        current, store, saved = query.definition, query.store, query.savepoints()
+        saved.check_way_back(savepoint)
         stop(self._watched, known=query)
-        savepoints.check_way_back(current, query.log(), savepoint, results, roots)
-        back = query.changed(savepoints.sent_back(current, savepoint, results))
+        saved.check_way_back(savepoint)
+        back = query.changed(savepoints.sent_back(current, savepoint, saved.results))
         take_along(query.key, back.key)
         back = query.changed(store.replace(back.definition))
         store.forget_wish(current)
@@ -336,9 +335,7 @@ class Query:
         if is_running:
             self.stop(timeout)
         try:
-            query = self._watched.current.adopted()
-            results = list(query.results().values())
-            savepoints.make(query.definition, query.log(), name, results, query.roots)
+            self._watched.current.adopted().savepoints().make(name)
         finally:
             if is_running:
                 self.resume()
@@ -353,9 +350,7 @@ class Query:
         Raises:
             QueryNotFoundError: there is none of this name.
         """
-        query = self._watched.current
-        results = list(query.results().values())
-        savepoints.delete(query.definition, query.log(), name, results, query.roots)
+        self._watched.current.savepoints().delete(name)
 
     def drop(self) -> None:
         """End it, and delete its state; its table stays."""

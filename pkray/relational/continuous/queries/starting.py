@@ -27,8 +27,9 @@ from pkray.relational.continuous.queries.incarnations.life import (
 from pkray.relational.continuous.queries.running import RunningQueries, running_queries
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.watched import Watched
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.plan_diff import computes_same
+from pkray.relational.plan.scans import scans_in
 from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSource
 from pkray.relational.spark_engine import spark_engine
 from pkray.storage.side_by_side import together
@@ -134,7 +135,7 @@ def check_no_circle(roots: Sequence[Node], tables: Sequence[str]) -> None:
     Raises:
         UnsupportedError: they do.
     """
-    read = {node.source.name for root in roots for node in root.walk() if isinstance(node, Scan)}
+    read = {scan.source.name for scan in scans_in(roots)}
     both = sorted(read.intersection(tables))
     if both:
         raise errors.UnsupportedError(

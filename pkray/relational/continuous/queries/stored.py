@@ -23,15 +23,16 @@ from pkray.relational.continuous.queries.definitions.definition import (
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import DefinedQuery, QueryStore
 from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
-from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.life import (
     check_life,
     check_maps,
     columns_read,
 )
+from pkray.relational.continuous.queries.incarnations.savepoints import Savepoints, sent_back
 from pkray.relational.continuous.queries.workers.shares import QueryShares
 from pkray.relational.continuous.upgrades.stored import Site
-from pkray.relational.plan.nodes import Node, Scan
+from pkray.relational.plan.nodes import Node
+from pkray.relational.plan.scans import scans_in
 from pkray.relational.plan_files import roots_of
 from pkray.relational.sources.streamed import StreamedSource, stored_streams
 from pkray.relational.sources.table import TableSource
@@ -139,7 +140,7 @@ class StoredQuery(DefinedQuery):
         if known is not None and all(
             isinstance(scan.source, TableSource)
             and scan.source.original.location.url.startswith(inside)
-            for scan in _scans(known)
+            for scan in scans_in(known)
         ):
             self.keep_roots(self._load_roots())
 
@@ -147,7 +148,7 @@ class StoredQuery(DefinedQuery):
     def is_stored(self) -> bool:
         """Whether another process could run it: all that it reads is stored."""
         return bool(self.definition.tables) and all(
-            isinstance(scan.source, TableSource | StreamedSource) for scan in _scans(self.roots)
+            isinstance(scan.source, TableSource | StreamedSource) for scan in scans_in(self.roots)
         )
 
     def results(self, *, lenient: bool = False) -> dict[str, Table]:
@@ -189,7 +190,7 @@ class StoredQuery(DefinedQuery):
         if self.definition.options.get("backfill") != "spark":
             return None
         roots = self.roots
-        if not any(isinstance(scan.source, TableSource) for scan in _scans(roots)):
+        if not any(isinstance(scan.source, TableSource) for scan in scans_in(roots)):
             return None
         if self.log().newest_checkpoint() is not None:
             return None
@@ -202,6 +203,10 @@ class StoredQuery(DefinedQuery):
             room: as of `QueryShares`.
         """
         return QueryShares(self.folder, self.definition, self.roots, self.backfill(), room)
+
+    def savepoints(self) -> Savepoints:
+        """Give its savepoints, with a log of their own."""
+        return Savepoints(self.definition, self.log(), [*self.results().values()], self.roots)
 
     def check_life(self) -> None:
         """Check that what is kept of it and its results belong together, as it goes on.
@@ -238,7 +243,7 @@ class StoredQuery(DefinedQuery):
             Feeds(scans_of(roots)).hold(made.reader, newest.positions)
         if wished is not None:
             results = list(self.changed(made).results().values())
-            made = savepoints.sent_back(made, wished, results)
+            made = sent_back(made, wished, results)
         made = store.replace(made)
         adopted = self.changed(made)
         take_along(self.key, adopted.key)
@@ -246,7 +251,3 @@ class StoredQuery(DefinedQuery):
             table.consumers.delete(old_user(made.name))
         store.forget_old_wish(made)
         return adopted
-
-
-def _scans(roots: Sequence[Node]) -> list[Scan]:
-    return [node for root in roots for node in root.walk() if isinstance(node, Scan)]

@@ -15,8 +15,8 @@ from pkray.errors import MissingFileError, PkrayError, TableError
 from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.query_store import UPGRADE, DefinedQuery
-from pkray.relational.plan.nodes import Node, Scan
-from pkray.relational.sources.table import TableSource
+from pkray.relational.continuous.queries.incarnations.savepoints import tables_read
+from pkray.relational.plan.nodes import Node
 from pkray.storage.sealed import read_sealed
 from pkray.table.table import Table
 
@@ -187,6 +187,4 @@ class Site(DefinedQuery):
             roots = self.roots(definition)
         except PkrayError:
             return
-        for node in (each for root in roots for each in root.walk()):
-            if isinstance(node, Scan) and isinstance(node.source, TableSource):
-                yield node.source.original
+        yield from tables_read(roots)

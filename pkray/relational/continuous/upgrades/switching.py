@@ -16,6 +16,7 @@ from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.gathered import Gathered
 from pkray.relational.continuous.outlets.new_content import write_difference
 from pkray.relational.continuous.outlets.result_history import WRITERS, ResultHistory
+from pkray.relational.continuous.outlets.table_parts import TableRows
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.upgrades.result_columns import grown, shrunk
 from pkray.relational.continuous.upgrades.shadow import open_results
@@ -178,9 +179,8 @@ def _replace_rows(
     properties: Mapping[str, str],
 ) -> None:
     """Make a table hold what was gathered, in one commit of what differs."""
-    missing = set(table.schema.names) - set(root.target)
     user, told = definition.commits.user, ResultHistory(table).told()
-    with table.open_writer(user, missing="null" if missing else "error") as writer:
+    with table.open_writer(user, missing=TableRows.into(table, root).missing) as writer:
         write_difference(table.at().to_batches(list(root.target)), gathered, writer)
         writer.commit(identifier, properties={**properties, WRITERS: told})
 

@@ -25,7 +25,8 @@ from pkray.relational.continuous.queries.definitions.definition import Definitio
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.json_writer import in_order, shared_nodes
-from pkray.relational.plan.nodes import Join, Node, Scan
+from pkray.relational.plan.nodes import Join, Node
+from pkray.relational.plan.scans import scans_in
 from pkray.relational.plan.source_sides import source_sides
 from pkray.relational.plan.state import keyed_map
 from pkray.relational.sources.table import TableSource
@@ -257,9 +258,8 @@ def _check_columns(
 
 
 def _scanned(roots: Sequence[Node]) -> list[tuple[TableSource, tuple[str, ...]]]:
-    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
     return [
         (each.source, tuple(each.fields.names))
-        for each in scans
+        for each in scans_in(roots)
         if isinstance(each.source, TableSource)
     ]

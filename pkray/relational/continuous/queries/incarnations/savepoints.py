@@ -12,25 +12,19 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 
 from msgspec import structs
 
 from pkray import errors
 from pkray.arguments.file_names import fault
-from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.tags import TagStore
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.log import Checkpoint, Committed
 from pkray.relational.continuous.log.stored_log import StoredLog
-from pkray.relational.continuous.outlets.conflicts import RETRACTING
 from pkray.relational.continuous.outlets.new_content import new_content
-from pkray.relational.continuous.outlets.result_history import (
-    WATERMARKS,
-    WRITERS,
-    ResultHistory,
-    commit_of,
-)
+from pkray.relational.continuous.outlets.result_history import WATERMARKS, WRITERS, ResultHistory
 from pkray.relational.continuous.outlets.table_parts import TableRows
 from pkray.relational.continuous.queries.definitions.definition import (
     Definition,
@@ -42,7 +36,8 @@ from pkray.relational.continuous.queries.incarnations.begun import (
     free_others,
     free_own,
 )
-from pkray.relational.plan.nodes import Node, Scan, Sink
+from pkray.relational.plan.nodes import Node, Sink
+from pkray.relational.plan.scans import scans_in
 from pkray.relational.sources.table import TableSource
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
@@ -73,70 +68,130 @@ def old_tag(query: str, name: str) -> str:
     return f"savepoint-{query}-{name}"
 
 
-def make(
-    definition: Definition,
-    log: StoredLog,
-    name: str,
-    results: Sequence[Table],
-    roots: Sequence[Node],
-) -> None:
-    """Keep a query that stands still, as it is at its newest checkpoint.
+@dataclass(frozen=True)
+class Savepoints:
+    """The savepoints of a query as it is now.
 
-    Raises:
-        QueryExistsError: there is a savepoint of this name.
-        QueryFencedError: the query went on meanwhile.
-        QueryNotFoundError: no epoch has ended yet.
-        SnapshotNotFoundError: a result has no snapshot yet.
+    Attributes:
+        results: the tables that it writes.
+        roots: its plan.
     """
-    if name in log.savepoints():
-        raise errors.QueryExistsError(
-            f"query {definition.name} has a savepoint {name!r} already: give another name",
-            query=definition.name,
-            name=name,
-        )
-    checkpoint, newest = log.named_checkpoint()
-    # Of this attempt alone: one that slept, or was killed, takes nothing from the next.
-    held = f"{_holds_of(definition)}{name}@{checkpoint}-{new_incarnation()}"
-    if newest is None:
-        raise errors.QueryNotFoundError(
-            f"query {definition.name} has ended no epoch yet: there is nothing to keep",
-            query=definition.name,
-        )
-    try:
-        Feeds(scans_of(roots)).hold(held, newest.positions)
-        for table in results:
-            table.tags.create(held)
-        _check_not_ahead(definition, newest, results)
-        log.name_newest(newest, name, held)
-    except (errors.QueryExistsError, errors.QueryFencedError, errors.SnapshotNotFoundError):
-        _forget_holds(held, results, roots)
-        raise
 
+    definition: Definition
+    log: StoredLog
+    results: Sequence[Table]
+    roots: Sequence[Node]
 
-def _check_not_ahead(definition: Definition, newest: Checkpoint, results: Sequence[Table]) -> None:
-    """Check that no result, and so no tag of one, has epochs after a checkpoint.
+    def make(self, name: str) -> None:
+        """Keep a query that stands still, as it is at its newest checkpoint.
 
-    Raises:
-        QueryFencedError: one has.
-    """
-    for table in results:
-        made = ResultHistory(table).newest_of(definition.name)
-        if made is not None and made.committed.epoch > newest.epoch:
-            raise errors.QueryFencedError(
-                f"{table.name} has epoch {made.committed.epoch} of query {definition.name}, whose "
-                f"newest checkpoint is of epoch {newest.epoch}: the query goes on in another "
-                "process, or was killed; let it go on, stop it, and make the savepoint again",
-                query=definition.name,
+        Raises:
+            QueryExistsError: there is a savepoint of this name.
+            QueryFencedError: the query went on meanwhile.
+            QueryNotFoundError: no epoch has ended yet.
+            SnapshotNotFoundError: a result has no snapshot yet.
+        """
+        if name in self.log.savepoints():
+            raise errors.QueryExistsError(
+                f"query {self.definition.name} has a savepoint {name!r} already: give another name",
+                query=self.definition.name,
+                name=name,
             )
+        checkpoint, newest = self.log.named_checkpoint()
+        # Of this attempt alone: one that slept, or was killed, takes nothing from the next.
+        held = f"{_holds_of(self.definition)}{name}@{checkpoint}-{new_incarnation()}"
+        if newest is None:
+            raise errors.QueryNotFoundError(
+                f"query {self.definition.name} has ended no epoch yet: there is nothing to keep",
+                query=self.definition.name,
+            )
+        try:
+            Feeds(scans_of(self.roots)).hold(held, newest.positions)
+            for table in self.results:
+                table.tags.create(held)
+            self._check_not_ahead(newest)
+            self.log.name_newest(newest, name, held)
+        except (errors.QueryExistsError, errors.QueryFencedError, errors.SnapshotNotFoundError):
+            self.forget_holds(held)
+            raise
 
+    def check_way_back(self, name: str) -> None:
+        """Check that all is there to go back to a savepoint; change nothing.
 
-def _forget_holds(held: str, results: Sequence[Table], roots: Sequence[Node]) -> None:
-    """Let expire what a savepoint kept."""
-    for table in results:
-        with suppress(errors.TagNotFoundError, errors.TableNotFoundError):
-            table.tags.delete(held)
-    for feed in Feeds(scans_of(roots)).feeds.values():
-        feed.let_go(held)
+        Raises:
+            QueryNotFoundError: there is no such savepoint.
+            UnsupportedError: it was made under another plan.
+            MissingFileError: files of its states are gone.
+            TagNotFoundError, SnapshotNotFoundError: what it needs of results or sources has
+                expired.
+            QueryDivergedError: a source was rolled back, or another is in its place.
+            SharedResultError: others have written to a result since.
+        """
+        found, query = self.log.savepoint(name), self.definition.name
+        if found.digest != self.definition.digest:
+            raise errors.UnsupportedError(
+                f"savepoint {name!r} of query {query} was made under another plan: upgrade "
+                "the query to that plan first",
+                query=query,
+            )
+        missing = self.log.missing_files(found)
+        if missing:
+            raise errors.MissingFileError(
+                f"{len(missing)} files of savepoint {name!r} of query {query} are gone, "
+                f"{missing[0]} among them: go back to another savepoint",
+                query=query,
+                missing=tuple(missing),
+            )
+        feeds = Feeds(scans_of(self.roots))
+        feeds.check(found.positions, found.marks)
+        feeds.check_readable(found.positions)
+        for table in self.results:
+            tagged = table.tags.get(_tag(self.definition, found, name)).snapshot
+            others = ResultHistory(table).others_since(tagged.id, query)
+            if others:
+                raise errors.SharedResultError(
+                    f"{table.name} has rows that others wrote since savepoint {name!r} of query "
+                    f"{query}: {', '.join(others)}; begin anew by materialize(…, "
+                    "replace=True), which has the whole content go",
+                    table=table.name,
+                    query=query,
+                    writers=tuple(others),
+                )
+
+    def delete(self, name: str) -> None:
+        """Forget a savepoint, and let expire what it kept.
+
+        Raises:
+            QueryNotFoundError: there is none of this name.
+        """
+        found = self.log.savepoint(name)
+        self.log.delete_savepoint(name)
+        self.forget_holds(_tag(self.definition, found, name))
+
+    def forget_holds(self, held: str) -> None:
+        """Let expire what a savepoint kept."""
+        for table in self.results:
+            with suppress(errors.TagNotFoundError, errors.TableNotFoundError):
+                table.tags.delete(held)
+        for feed in Feeds(scans_of(self.roots)).feeds.values():
+            feed.let_go(held)
+
+    def _check_not_ahead(self, newest: Checkpoint) -> None:
+        """Check that no result, and so no tag of one, has epochs after a checkpoint.
+
+        Raises:
+            QueryFencedError: one has.
+        """
+        query = self.definition.name
+        for table in self.results:
+            made = ResultHistory(table).newest_of(query)
+            if made is not None and made.committed.epoch > newest.epoch:
+                raise errors.QueryFencedError(
+                    f"{table.name} has epoch {made.committed.epoch} of query {query}, whose newest "
+                    f"checkpoint is of epoch {newest.epoch}: the query goes on in another "
+                    "process, or was killed; let it go on, stop it, and make the savepoint again",
+                    query=query,
+                )
 
 
 class LeftHolds:
@@ -146,18 +201,12 @@ class LeftHolds:
     slept fails then, as it looks for its checkpoint when it has made the savepoint.
     """
 
-    def __init__(
-        self,
-        definition: Definition,
-        log: StoredLog,
-        results: Sequence[Table],
-        roots: Sequence[Node],
-    ) -> None:
-        self._log = log
-        self._results = results
-        self._roots = roots
-        attempts = re.compile(re.escape(_holds_of(definition)) + _ATTEMPT)
-        found = (attempts.fullmatch(name) for name in _holds(results, tables_read(roots)))
+    def __init__(self, savepoints: Savepoints) -> None:
+        self._savepoints = savepoints
+        self._log = savepoints.log
+        attempts = re.compile(re.escape(_holds_of(savepoints.definition)) + _ATTEMPT)
+        names = _holds(savepoints.results, tables_read(savepoints.roots))
+        found = (attempts.fullmatch(name) for name in names)
         self._left = {match[0]: match[1] for match in found if match is not None}
         if self._left:
             self._leave_out_made()
@@ -169,7 +218,7 @@ class LeftHolds:
             self._leave_out_made()
         for held in gone:
             if self._left.pop(held, None) is not None:
-                _forget_holds(held, self._results, self._roots)
+                self._savepoints.forget_holds(held)
 
     def _leave_out_made(self) -> None:
         for saved in self._log.savepoints().values():
@@ -185,67 +234,6 @@ def _holds(results: Sequence[Table], sources: Sequence[Table]) -> set[str]:
 
 def _history(table: Table) -> ObjectStore:
     return main_and_history(table.location.open())[1]
-
-
-def check_way_back(
-    definition: Definition,
-    log: StoredLog,
-    name: str,
-    results: Sequence[Table],
-    roots: Sequence[Node],
-) -> None:
-    """Check that all is there to go back to a savepoint; change nothing.
-
-    Raises:
-        QueryNotFoundError: there is no such savepoint.
-        UnsupportedError: it was made under another plan.
-        MissingFileError: files of its states are gone.
-        TagNotFoundError, SnapshotNotFoundError: what it needs of results or sources has expired.
-        QueryDivergedError: a source was rolled back, or another is in its place.
-        SharedResultError: others have written to a result since.
-    """
-    found = log.savepoint(name)
-    if found.digest != definition.digest:
-        raise errors.UnsupportedError(
-            f"savepoint {name!r} of query {definition.name} was made under another plan: upgrade "
-            "the query to that plan first",
-            query=definition.name,
-        )
-    missing = log.missing_files(found)
-    if missing:
-        raise errors.MissingFileError(
-            f"{len(missing)} files of savepoint {name!r} of query {definition.name} are gone, "
-            f"{missing[0]} among them: go back to another savepoint",
-            query=definition.name,
-            missing=tuple(missing),
-        )
-    feeds = Feeds(scans_of(roots))
-    feeds.check(found.positions, found.marks)
-    feeds.check_readable(found.positions)
-    for table in results:
-        tagged = table.tags.get(_tag(definition, found, name)).snapshot
-        others = sorted(set(_others_since(definition, table, tagged)))
-        if others:
-            raise errors.SharedResultError(
-                f"{table.name} has rows that others wrote since savepoint {name!r} of query "
-                f"{definition.name}: {', '.join(others)}; begin anew by materialize(…, "
-                "replace=True), which has the whole content go",
-                table=table.name,
-                query=definition.name,
-                writers=tuple(others),
-            )
-
-
-def _others_since(definition: Definition, table: Table, tagged: Snapshot) -> list[str]:
-    found = []
-    for snapshot in ResultHistory(table).since(tagged.id):
-        if snapshot.commit_kind in (APPEND, OVERWRITE):
-            made = commit_of(snapshot)
-            if made is None:
-                found.append(snapshot.commit_user)
-            elif made.query != definition.name:
-                found.append(f"query {made.query}")
-    return found
 
 
 def _tag(definition: Definition, saved: Checkpoint, name: str) -> str:
@@ -295,8 +283,8 @@ def begin(
 
 def tables_read(roots: Sequence[Node]) -> list[Table]:
     """List the tables that plans read."""
-    scans = (node for root in roots for node in root.walk() if isinstance(node, Scan))
-    return [each.source.original for each in scans if isinstance(each.source, TableSource)]
+    sources = (scan.source for scan in scans_in(roots))
+    return [each.original for each in sources if isinstance(each, TableSource)]
 
 
 def _restore(
@@ -309,13 +297,7 @@ def _restore(
 ) -> Committed | None:
     """Have a result hold what its tag holds, in one commit."""
     view, commits = table.at(tag=tag), definition.commits
-    missing = set(table.schema.names) - set(root.target)
-    rows = TableRows(
-        tuple(root.target),
-        tuple(table.primary_keys),
-        table.schema.core.merge_engine in RETRACTING,
-        "null" if missing else "error",
-    )
+    rows = TableRows.into(table, root)
     history = ResultHistory(table)
     new = new_content(table, commits, epoch, root, rows)
     said = (view.snapshot.properties or {}) if view.snapshot is not None else {}
@@ -330,23 +312,6 @@ def _restore(
         new.close()
     made = history.newest_of(definition.name)
     return made.committed if made is not None and definition.is_own(made.incarnation) else None
-
-
-def delete(
-    definition: Definition,
-    log: StoredLog,
-    name: str,
-    results: Sequence[Table],
-    roots: Sequence[Node],
-) -> None:
-    """Forget a savepoint, and let expire what it kept.
-
-    Raises:
-        QueryNotFoundError: there is none of this name.
-    """
-    found = log.savepoint(name)
-    log.delete_savepoint(name)
-    _forget_holds(_tag(definition, found, name), results, roots)
 
 
 def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) -> None:
