@@ -9,28 +9,12 @@ from contextlib import suppress
 
 import pyarrow as pa
 
-from pkray import spans
+from pkray import errors, spans
 from pkray.arguments.facade import checked_class
 from pkray.clock import now_millis
 from pkray.closing import Closeable
-from pkray.errors import (
-    CommitConflictError,
-    CommitFencedError,
-    CommitUnknownError,
-    LostBatchesError,
-    SchemaChangedError,
-    ServiceMovedError,
-    ServiceUnavailableError,
-    TableError,
-    WriterClosedError,
-)
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.commit_name import (
-    CommitName,
-    CommitToken,
-    checked_identifier,
-    checked_watermark,
-)
+from pkray.metadata import commit_name
 from pkray.rows.input import Missing
 from pkray.rows.new_columns import new_columns
 from pkray.schema.table_schema import TableSchema
@@ -74,9 +58,9 @@ class TableWriter(Closeable):
         session = WriterSession(schema, service, commit_user, alone)
         self._session = session
         weakref.finalize(self, session.abandon).atexit = False
-        self._unknown: CommitName | None = None
+        self._unknown: commit_name.CommitName | None = None
         self._is_closed = False
-        self._fenced: CommitFencedError | None = None
+        self._fenced: errors.CommitFencedError | None = None
 
     def __repr__(self) -> str:
         return f"TableWriter({self.commit_user!r}, {'closed' if self._is_closed else 'open'})"
@@ -162,7 +146,7 @@ class TableWriter(Closeable):
         """
         self._require_open()
         name = self._name(commit_identifier)
-        event_time = checked_watermark(watermark)
+        event_time = commit_name.checked_watermark(watermark)
 
         def attempt() -> CommitOutcome:
             request = CommitRequest(
@@ -179,18 +163,18 @@ class TableWriter(Closeable):
         with about, self._session.lock:
             try:
                 outcome = attempt() if reports else self._session.persist(attempt)
-            except (CommitUnknownError, ServiceUnavailableError):
+            except (errors.CommitUnknownError, errors.ServiceUnavailableError):
                 self._doubt(name)
                 raise
-            except CommitConflictError:
+            except errors.CommitConflictError:
                 self._doubt(None)
                 raise
-            except CommitFencedError as error:
+            except errors.CommitFencedError as error:
                 self._fenced = error
                 self._session.renew()
                 self._session.stop()
                 raise
-            except LostBatchesError as error:
+            except errors.LostBatchesError as error:
                 raise self._lost(error) from error
             self._session.renew()
             self._doubt(None)
@@ -208,24 +192,26 @@ class TableWriter(Closeable):
             self._is_closed = True
             self._session.stop()
             # What is gone holds nothing.
-            with suppress(ServiceUnavailableError, ServiceMovedError, TableError):
+            with suppress(
+                errors.ServiceUnavailableError, errors.ServiceMovedError, errors.TableError
+            ):
                 self.abort()
 
-    def _doubt(self, name: CommitName | None) -> None:
+    def _doubt(self, name: commit_name.CommitName | None) -> None:
         """Note the commit that happened or not, None where that is known."""
         self._unknown = name
         self._session.is_in_doubt = name is not None
 
-    def _name(self, identifier: int | None) -> CommitName:
+    def _name(self, identifier: int | None) -> commit_name.CommitName:
         """The commit's name; that of the commit before, if it is to be repeated."""
         unknown = self._unknown
-        if identifier is None and isinstance(unknown, CommitToken):
+        if identifier is None and isinstance(unknown, commit_name.CommitToken):
             return unknown
-        name: CommitName
+        name: commit_name.CommitName
         if identifier is None:
-            name = CommitToken(str(uuid.uuid4()), now_millis())
+            name = commit_name.CommitToken(str(uuid.uuid4()), now_millis())
         else:
-            name = checked_identifier(identifier)
+            name = commit_name.checked_identifier(identifier)
         if name != unknown:
             self._require_known()
         return name
@@ -234,8 +220,8 @@ class TableWriter(Closeable):
         """Check that no rows are taken that a repeated commit, once found done, would drop."""
         if self._unknown is None:
             return
-        identifier = "" if isinstance(self._unknown, CommitToken) else self._unknown
-        raise CommitUnknownError(
+        identifier = "" if isinstance(self._unknown, commit_name.CommitToken) else self._unknown
+        raise errors.CommitUnknownError(
             f"whether the last commit of {self.commit_user!r} happened is not known: call "
             f"commit({identifier}) again before anything else, or abort() to drop what it may "
             "not have committed",
@@ -257,7 +243,7 @@ class TableWriter(Closeable):
             return data
         if self._session.has_rows:
             names = ", ".join(repr(each.name) for each in added)
-            raise SchemaChangedError(
+            raise errors.SchemaChangedError(
                 f"column {names} is new, and rows without it were written since the last commit: "
                 "commit them first, then write these",
                 columns=[each.name for each in added],
@@ -273,13 +259,13 @@ class TableWriter(Closeable):
         self._require_known()
         try:
             self._session.push(batches)
-        except LostBatchesError as error:
+        except errors.LostBatchesError as error:
             raise self._lost(error) from error
 
-    def _lost(self, error: LostBatchesError) -> LostBatchesError:
+    def _lost(self, error: errors.LostBatchesError) -> errors.LostBatchesError:
         """Make the error of an owner one for those who do not know of batches."""
         why = error.message.rpartition("; ")[0] or error.message
-        return LostBatchesError(
+        return errors.LostBatchesError(
             f"rows that {self.commit_user!r} wrote since its last commit are lost: call abort(), "
             f"then write them again ({why})",
             **{**error.values, "user": self.commit_user},
@@ -287,7 +273,7 @@ class TableWriter(Closeable):
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise WriterClosedError(
+            raise errors.WriterClosedError(
                 f"the writer of commit user {self.commit_user!r} is closed: open another with "
                 "table.open_writer()",
                 user=self.commit_user,

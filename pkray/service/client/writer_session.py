@@ -14,14 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 from msgspec.structs import replace
 
-from pkray.errors import (
-    CommitFencedError,
-    CommitUnknownError,
-    LostBatchesError,
-    PkrayError,
-    ServiceError,
-    ServiceUnavailableError,
-)
+from pkray import errors
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
@@ -150,15 +143,15 @@ class WriterSession:
         for left in range(_ATTEMPTS, 0, -1):
             try:
                 return work()
-            except (LostBatchesError, ServiceUnavailableError) as error:
+            except (errors.LostBatchesError, errors.ServiceUnavailableError) as error:
                 if self._retain_batch is None or left == 1 or time.monotonic() > end:
                     raise
-                lost += isinstance(error, LostBatchesError)
+                lost += isinstance(error, errors.LostBatchesError)
             time.sleep(wait)
             wait = min(wait * 2, 5.0)
             try:
                 self._push_again(anew=lost > 1)
-            except ServiceError:
+            except errors.ServiceError:
                 continue
         raise AssertionError("unreachable")
 
@@ -207,18 +200,18 @@ class WriterSession:
         with self._alone():
             try:
                 lost = self._lost()
-            except CommitFencedError:  # its rows are gone for good, as its next call says
+            except errors.CommitFencedError:  # its rows are gone for good, as its next call says
                 self._pushed = _Pushed(self.id)
                 self.stop()
                 return
             if lost and self.is_in_doubt:
-                raise CommitUnknownError(
+                raise errors.CommitUnknownError(
                     f"an owner lost rows that {self.id.user!r} wrote, and whether their commit "
                     "happened is not known: commit again as before, or abort",
                     user=self.id.user,
                 )
             if lost and self._retain_batch is None:
-                raise LostBatchesError(
+                raise errors.LostBatchesError(
                     f"rows that {self.id.user!r} wrote since its last commit are lost: call "
                     "abort() of its writer, then write them again",
                     user=self.id.user,
@@ -238,7 +231,7 @@ class WriterSession:
     def _heal(self, work: Callable[[], None]) -> None:
         try:
             work()
-        except (LostBatchesError, ServiceUnavailableError):
+        except (errors.LostBatchesError, errors.ServiceUnavailableError):
             if self._retain_batch is None:
                 raise
             self.persist(self._push_again)
@@ -257,9 +250,9 @@ class WriterSession:
                     self._restore(lost)
             finally:
                 self.lock.release()
-        except ServiceError:
+        except errors.ServiceError:
             return True
-        except PkrayError:  # as the writer's next call says
+        except errors.PkrayError:  # as the writer's next call says
             return False
         return True
 
@@ -286,13 +279,13 @@ class WriterSession:
         for owner in owners:
             try:
                 asked.append((owner, self._owners[owner].heartbeat.submit(pushed.session)))
-            except ServiceUnavailableError:
+            except errors.ServiceUnavailableError:
                 silent.append(owner)
         for owner, pending in asked:
             try:
                 if pushed.is_lost(owner, pending.result()):
                     lost.append(owner)
-            except ServiceUnavailableError:
+            except errors.ServiceUnavailableError:
                 silent.append(owner)
         return lost, silent
 
@@ -309,7 +302,7 @@ class WriterSession:
             ServiceUnavailableError: others hold it for long.
         """
         if not self.lock.acquire(timeout=_PATIENCE_SECONDS):
-            raise ServiceUnavailableError(
+            raise errors.ServiceUnavailableError(
                 f"rows of {self.id.user!r} that an owner lost wait for {_PATIENCE_SECONDS:.0f} s "
                 "to be pushed again, as the writer pushes or commits: try again",
                 user=self.id.user,

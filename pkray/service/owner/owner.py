@@ -33,10 +33,9 @@ from pkray.service.leases import Leases, beat_seconds
 from pkray.service.owner.buckets import OwnedBuckets
 from pkray.service.owner.commits import OwnerCommits
 from pkray.service.owner.lookups import OwnerLookups, asks_one_bucket_a_key
-from pkray.service.owner.memory import Memory, OwnMemory
 from pkray.service.owner.preparation import CommitPreparation
 from pkray.service.owner.read_contexts import ReadContexts
-from pkray.service.owner.sessions import OwnerSessions
+from pkray.service.owner.sessions import Memory, OwnerSessions, OwnMemory
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import (

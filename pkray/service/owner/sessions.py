@@ -6,17 +6,39 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import Protocol
 
 from pkray.errors import LostBatchesError, SchemaChangedError
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.memory import Memory
 from pkray.service.owner.prepared_commit import PreparedCommit
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner_settings import OwnerSettings
 from pkray.service.protocol import Holding, Push, SessionId
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.staging import StagingArea
+
+
+class Memory(Protocol):
+    """Says what an owner may use now, of what its table's options give it."""
+
+    def for_rows(self, wanted: int) -> int:
+        """Return the bytes that rows of one session may take before they are flushed."""
+        ...
+
+    def for_flushed(self, wanted: int) -> int:
+        """Return the bytes that flushed rows may take that are kept for compactions."""
+        ...
+
+
+class OwnMemory:
+    """Lets an owner use what its table's options give it."""
+
+    def for_rows(self, wanted: int) -> int:
+        return wanted
+
+    def for_flushed(self, wanted: int) -> int:
+        return wanted
 
 
 class OwnerSessions:

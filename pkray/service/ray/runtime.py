@@ -16,6 +16,7 @@ from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number
 from pkray.errors import ServiceUnavailableError
 from pkray.schema.table_schema import TableSchema
+from pkray.service import runtime
 from pkray.service.administration import Tables
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
@@ -48,13 +49,6 @@ from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool, PoolSettings, pool_name, pool_of
 from pkray.service.ray.pooled_work import PoolHosting
 from pkray.service.ray.workers import Workers
-from pkray.service.runtime import (
-    checked_directory,
-    checked_lease,
-    checked_memory,
-    checked_owners,
-    default_owners,
-)
 from pkray.service.served import Served, is_dedicated
 from pkray.service.versions import check_service
 from pkray.storage.location import TableLocation
@@ -107,13 +101,13 @@ class RayRuntime:
     ) -> None:
         self._limits = CallLimits.checked(call_timeout, lookup_timeout)
         self._silences: dict[str, Silence] = {}
-        self._owners = checked_owners(owners)
+        self._owners = runtime.checked_owners(owners)
         self._owner_cpus = checked_number("owner_cpus", owner_cpus, 0, "processors")
-        self._workers = checked_owners(pool_workers, "pool_workers")
-        self._worker_memory = checked_memory(worker_memory)
+        self._workers = runtime.checked_owners(pool_workers, "pool_workers")
+        self._worker_memory = runtime.checked_memory(worker_memory)
         self._pools: dict[str, Pool] = {}
-        self._local = checked_directory(local_directory)
-        self._lease_millis = checked_lease(writer_lease)
+        self._local = runtime.checked_directory(local_directory)
+        self._lease_millis = runtime.checked_lease(writer_lease)
         self._started = not ray.is_initialized()
         if self._started:
             join(address)
@@ -264,7 +258,7 @@ class RayRuntime:
         look()
         self._release(location)
         wanted = _living_owners(location) or self._owners
-        wanted = wanted or default_owners(schema, self.processors)
+        wanted = wanted or runtime.default_owners(schema, self.processors)
         count: int | None = None
 
         def find() -> Any:
@@ -291,7 +285,7 @@ class RayRuntime:
         look()
         self._end_dedicated(location)
         pool = self._pool(pool_name(location))
-        wanted = self._owners or default_owners(schema, self.processors)
+        wanted = self._owners or runtime.default_owners(schema, self.processors)
         wanted_as = HostedTable(location, wanted, self._lease_millis, self._limits)
         table = cast(HostedTable, pool.keeper.open(wanted_as))
         handle = PlacedHandle(pool, table, COORDINATOR, look, self._limits)

@@ -12,7 +12,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, QueryError, QueryExistsError
-from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from pkray.relational.continuous.queries.stored import IN_PROCESS
 from pkray.relational.plan.nodes import Over
 
 COLUMNS = [("k", "INT NOT NULL"), ("at", "TIMESTAMP(3)")]

@@ -10,7 +10,7 @@ import pytest
 
 import pkray
 from pkray.errors import OptionError, SnapshotNotFoundError, UnsupportedError
-from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from pkray.relational.continuous.queries.stored import IN_PROCESS
 from tests.integration.relational.changed_rows import Put, change, content
 
 PRODUCERS = ("lookup", "none")

@@ -132,7 +132,7 @@ class ResultHistory:
             yield snapshot
 
     def others_since(self, after: int, query: str) -> list[str]:
-        """Name, for people, those that wrote rows after a snapshot and are not a query of a name."""
+        """Name, for people, who wrote rows after a snapshot and is no query of this name."""
         found = set()
         for snapshot in self.since(after):
             made = commit_of(snapshot)

@@ -18,7 +18,7 @@ Floors, from the top down; each uses those below it:
 - ``opening`` opens a run on the newest checkpoint, and the worker that runs it; ``shares`` what
   each of several workers computes with.
 - `StoredQuery` is a definition in the catalog that keeps it: its folder, log, plan and tables;
-  ``in_process`` has what this process alone has of it.
+  `InProcess` has what this process alone has of it.
 - ``workers`` run its epochs, and ``verification`` proves its results.
 - Each beginning of a query is an **incarnation** of it: ``incarnations`` keeps them apart, and goes
   back to one.

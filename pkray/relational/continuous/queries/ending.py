@@ -7,10 +7,9 @@ import time
 from pkray.errors import ServiceUnavailableError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
-from pkray.relational.continuous.queries.in_process import IN_PROCESS
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.begun import fence
-from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.stored import IN_PROCESS, StoredQuery
 from pkray.relational.continuous.queries.watched import GOING, Watched
 from pkray.relational.continuous.upgrades.switching import forget
 

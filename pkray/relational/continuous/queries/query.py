@@ -17,7 +17,6 @@ from pkray.relational.continuous.queries.definitions.failure_hooks import OnFail
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
-from pkray.relational.continuous.queries.in_process import take_along
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.live_view import follow, html_of
 from pkray.relational.continuous.queries.opening import (
@@ -29,7 +28,7 @@ from pkray.relational.continuous.queries.opening import (
 from pkray.relational.continuous.queries.proof import verify_query
 from pkray.relational.continuous.queries.proposals import keep_roots, proposal
 from pkray.relational.continuous.queries.starting import check_no_circle, define, start
-from pkray.relational.continuous.queries.stored import StoredQuery
+from pkray.relational.continuous.queries.stored import StoredQuery, take_along
 from pkray.relational.continuous.queries.verification.verify import VerifyReport
 from pkray.relational.continuous.queries.watched import GOING, Watched
 from pkray.relational.continuous.upgrades.fates import fates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from msgspec import structs
 
@@ -14,20 +14,17 @@ from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.feeds.backfill import Backfill
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.log.stored_log import StoredLog
+from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.result_history import PLAN
 from pkray.relational.continuous.queries.definitions.definition import (
     Definition,
     old_user,
     tables_read,
 )
+from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import DefinedQuery, QueryStore
-from pkray.relational.continuous.queries.in_process import IN_PROCESS, InProcess, take_along
-from pkray.relational.continuous.queries.incarnations.life import (
-    check_life,
-    check_maps,
-    columns_read,
-)
+from pkray.relational.continuous.queries.incarnations import life
 from pkray.relational.continuous.queries.incarnations.savepoints import Savepoints, sent_back
 from pkray.relational.continuous.queries.workers.shares import QueryShares
 from pkray.relational.continuous.upgrades.stored import Site
@@ -39,9 +36,36 @@ from pkray.relational.sources.table import TableSource
 from pkray.service.hosted import Room
 from pkray.table.table import Table
 
+IN_PROCESS: dict[str, InProcess] = {}
+"""Of the queries of this process, by warehouse, name and incarnation."""
 _LOOK_SECONDS = 0.1
 _LOOKS = 3
 """At a query that runs, before what it wrote down and its result are said to disagree."""
+
+
+@dataclass
+class InProcess:
+    """Holds what this process has of one incarnation of a query.
+
+    Attributes:
+        roots: physical plans, by the generation of the definition: some read what is in memory
+            alone.
+        outlet: gives changes to a function of this process.
+        on_failure: is told of failures.
+    """
+
+    roots: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    outlet: Outlet | None = None
+    on_failure: OnFailure | None = None
+
+
+def take_along(before: str, now: str) -> None:
+    """Have what this process has of one incarnation be of another too."""
+    had, has = IN_PROCESS.get(before), IN_PROCESS.setdefault(now, InProcess())
+    if had is not None:
+        has.roots.update(had.roots)
+        has.outlet = had.outlet or has.outlet
+        has.on_failure = had.on_failure or has.on_failure
 
 
 class StoredQuery(DefinedQuery):
@@ -214,14 +238,14 @@ class StoredQuery(DefinedQuery):
         Raises:
             QueryDivergedError: they do not.
         """
-        check_maps(self.definition, self.roots)
+        life.check_maps(self.definition, self.roots)
         results = list(self.results().values())
         for tries_left in reversed(range(_LOOKS)):
             log = self.log()
             if self.definition.begins_at and log.newest_checkpoint() is None:
                 return  # it has still to go back to a savepoint
             try:
-                check_life(self.definition, log, self.roots, results)
+                life.check_life(self.definition, log, self.roots, results)
                 return
             except QueryDivergedError:
                 if not tries_left:
@@ -237,7 +261,7 @@ class StoredQuery(DefinedQuery):
         made = store.adopt(self.definition)
         roots = self.changed(made).roots
         wished = store.old_wish(made)
-        made = structs.replace(made, columns=columns_read(roots))
+        made = structs.replace(made, columns=life.columns_read(roots))
         newest = store.log(made).newest_checkpoint()
         if newest is not None:
             Feeds(scans_of(roots)).hold(made.reader, newest.positions)

@@ -12,15 +12,9 @@ from pkray.errors import PkrayError, QueryFencedError, SharedResultError, Upgrad
 from pkray.relational.continuous.log.log import NOTHING_YET, EpochRecord
 from pkray.relational.continuous.queries.workers.worker import passes
 from pkray.relational.continuous.run import Run, RunSettings
+from pkray.relational.continuous.upgrades import switching
 from pkray.relational.continuous.upgrades.shadow import Shadow, open_shadow
 from pkray.relational.continuous.upgrades.stored import Site, StoredUpgrade
-from pkray.relational.continuous.upgrades.switching import (
-    check_alone,
-    check_follows,
-    decided,
-    finish,
-    forget,
-)
 
 OpenRun = Callable[[], Run]
 
@@ -46,7 +40,7 @@ class Upgrading:
     def begin(self) -> None:
         """Complete what is decided, before a run begins."""
         self.close()
-        finish(self._site)
+        switching.finish(self._site)
 
     def look(self) -> None:
         """See whether an upgrade is asked for, or is to be dropped."""
@@ -55,11 +49,11 @@ class Upgrading:
             self.close()
         elif self._site.is_cancelled:
             self.close()
-            forget(self._site, found)
+            switching.forget(self._site, found)
         elif self._upgrade is None or self._upgrade.id != found.id:
             self.close()
             try:
-                check_follows(self._site, found)
+                switching.check_follows(self._site, found)
             except UpgradeError as error:
                 fail(self._site, found, error)
                 return
@@ -86,7 +80,7 @@ class Upgrading:
             if shadow is None or not self._catches_up(shadow, run.positions):
                 return False
             try:
-                check_alone(self._site, self._upgrade)
+                switching.check_alone(self._site, self._upgrade)
             except SharedResultError as error:
                 self._abandon(self._upgrade, error)
                 return False
@@ -135,18 +129,18 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     Args:
         open_old: opens the run of the older plan.
     """
-    if finish(site):
+    if switching.finish(site):
         return
     upgrade = site.find()
     if upgrade is None or upgrade.is_done:
         return
     if site.is_cancelled:
-        forget(site, upgrade)
+        switching.forget(site, upgrade)
         return
     old: Run | None = None
     shadow: Run | None = None
     try:
-        check_follows(site, upgrade)
+        switching.check_follows(site, upgrade)
         old = _opened(open_old)
         if old is None and upgrade.kept:  # states of an epoch that is over: nothing goes on
             upgrade = structs.replace(
@@ -158,7 +152,7 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
         if shadow is not None:
             shadow.catch_up(positions)
             shadow.checkpoint()
-        check_alone(site, upgrade)
+        switching.check_alone(site, upgrade)
         if old is not None:
             _decide(old, upgrade)
         else:
@@ -166,14 +160,14 @@ def carry_out(site: Site, open_old: OpenRun, settings: RunSettings) -> None:
     except QueryFencedError:
         return  # another process carries it out
     except PkrayError as error:
-        if decided(site.store.log(site.current), upgrade) is None and not passes(error):
+        if switching.decided(site.store.log(site.current), upgrade) is None and not passes(error):
             fail(site, upgrade, error)
         raise
     finally:
         for run in (old, shadow):
             if run is not None:
                 run.close()
-    finish(site)
+    switching.finish(site)
 
 
 def _opened(open_old: OpenRun) -> Run | None:

@@ -6,7 +6,7 @@ import pytest
 import pkray
 from pkray.api.relation import of_source
 from pkray.errors import OptionError, QueryFailedError, UnsupportedError, UpgradeRefusedError
-from pkray.relational.continuous.queries.in_process import IN_PROCESS
+from pkray.relational.continuous.queries.stored import IN_PROCESS
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.sources.changelog import ROW_KIND
 from pkray.relational.sources.streamed import Feeding, StreamedSource, stored_streams

@@ -10,9 +10,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.keys import list_parts
-from pkray.relational.continuous.operators.aggregates.accumulators import Accumulator, Columns, Take
+from pkray.relational.continuous.operators.aggregates.accumulators import (
+    Accumulator,
+    Columns,
+    Numbers,
+    Restored,
+    Take,
+    ordered,
+)
 from pkray.relational.continuous.operators.aggregates.groups import Groups
-from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored, ordered
 from pkray.relational.continuous.operators.replacement import joined
 from pkray.relational.functions.aggregates.kernels import grouped_aggregate
 from pkray.relational.plan.aggregates import facts

@@ -26,7 +26,9 @@ from pkray.relational.continuous.operators.aggregates.accumulators import (
     Exact,
     Floats,
     Moments,
+    Numbers,
     Parity,
+    Restored,
     Take,
     Taken,
     Wrapped,
@@ -42,7 +44,6 @@ from pkray.relational.continuous.operators.aggregates.bags import (
 )
 from pkray.relational.continuous.operators.aggregates.groups import Groups
 from pkray.relational.continuous.operators.aggregates.held_rows import End, Whole
-from pkray.relational.continuous.operators.aggregates.merging import Numbers, Restored
 from pkray.relational.functions.aggregates.accumulator import required_arguments
 from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.aggregates.sums import means, wrapped

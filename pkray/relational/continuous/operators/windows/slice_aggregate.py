@@ -13,9 +13,8 @@ from pkray.columns.batches import batch_of
 from pkray.columns.keys import codes
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.aggregates.accumulators import integers
+from pkray.relational.continuous.operators.aggregates.accumulators import Numbers, integers
 from pkray.relational.continuous.operators.aggregates.groups import Groups
-from pkray.relational.continuous.operators.aggregates.merging import Numbers
 from pkray.relational.continuous.operators.windows.event_time import MILLI, as_times, micros
 from pkray.relational.continuous.operators.windows.open_groups import ROWS, OpenGroups
 from pkray.relational.continuous.state.encoding import identified

@@ -31,11 +31,7 @@ from pkray.relational.continuous.queries.definitions.definition import (
     new_incarnation,
     user_of,
 )
-from pkray.relational.continuous.queries.incarnations.begun import (
-    fence_others,
-    free_others,
-    free_own,
-)
+from pkray.relational.continuous.queries.incarnations import begun
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.scans import scans_in
 from pkray.relational.sources.table import TableSource
@@ -264,7 +260,7 @@ def begin(
         return
     name = definition.begins_at
     saved = log.savepoint(name)
-    fence_others(definition, tuple(results.values()))
+    begun.fence_others(definition, tuple(results.values()))
     feeds = Feeds(scans_of(roots))
     feeds.hold(definition.reader, saved.positions)
     committed: dict[str, Committed] = {}
@@ -278,7 +274,7 @@ def begin(
                 committed[table.name] = made
     log.check_current()
     log.begin_at(structs.replace(saved, held="", results=committed))
-    free_others(definition, tables_read(roots), log.check_current)
+    begun.free_others(definition, tables_read(roots), log.check_current)
 
 
 def tables_read(roots: Sequence[Node]) -> list[Table]:
@@ -333,4 +329,4 @@ def forget_all(definition: Definition, log: StoredLog, tables: Sequence[Table]) 
         for name in table.consumers.list()["consumer_id"].to_pylist():
             if name in saved or name.startswith(own):
                 table.consumers.delete(name)
-    free_own(definition, tables)
+    begun.free_own(definition, tables)
