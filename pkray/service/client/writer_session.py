@@ -16,19 +16,11 @@ from msgspec.structs import replace
 
 from pkray import errors
 from pkray.schema.table_schema import TableSchema
+from pkray.service import protocol
 from pkray.service.client.key_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handles.handle import Pending
-from pkray.service.protocol import (
-    Holding,
-    KeptBatch,
-    Push,
-    PushReport,
-    RoutedBatch,
-    SessionId,
-    first_push,
-)
 from pkray.service.timing.pulse import Pulse
 
 _ATTEMPTS = 8
@@ -48,14 +40,14 @@ T = TypeVar("T")
 class _Pushed:
     """The batches and tokens that owners have taken and given of a session."""
 
-    session: SessionId
+    session: protocol.SessionId
     batches: Mapping[int, int] = field(default_factory=dict)
     tokens: Mapping[int, str] = field(default_factory=dict)
 
-    def expected(self, owner: int) -> Holding:
-        return Holding(self.session, self.batches.get(owner, 0), self.tokens.get(owner))
+    def expected(self, owner: int) -> protocol.Holding:
+        return protocol.Holding(self.session, self.batches.get(owner, 0), self.tokens.get(owner))
 
-    def is_lost(self, owner: int, held: Holding) -> bool:
+    def is_lost(self, owner: int, held: protocol.Holding) -> bool:
         """Whether an owner holds less than it took."""
         expected = self.expected(owner)
         return held.batches < expected.batches or expected.token not in (None, held.token)
@@ -85,9 +77,9 @@ class WriterSession:
         self._retain_batch = service.retain_batch
         self._load_batch = service.load_batch
         self._assigner = dynamic_client(schema, service.owners)
-        self._unassigned: list[KeptBatch] = []
+        self._unassigned: list[protocol.KeptBatch] = []
         self.id = service.coordinator.begin(commit_user, alone)
-        self._kept: dict[int, list[KeptBatch]] = defaultdict(list)
+        self._kept: dict[int, list[protocol.KeptBatch]] = defaultdict(list)
         self._pusher = self._open_pusher()
         self._pushed = _Pushed(self.id)
         self.has_rows = False
@@ -108,12 +100,12 @@ class WriterSession:
                 self.has_rows = True
                 self._pulse.start()
                 if self._assigner is not None and self._retain_batch is not None:
-                    self._unassigned.append(self._retain_batch(RoutedBatch(batch, ())))
+                    self._unassigned.append(self._retain_batch(protocol.RoutedBatch(batch, ())))
                 self._heal(partial(self._pusher.push_checked, batch))
             self._heal(self._pusher.settle)
             self._note()
 
-    def share(self) -> SessionId:
+    def share(self) -> protocol.SessionId:
         """Have all owners hold this session on, as others push to it too; name it."""
         with self.lock:
             self._is_shared = True
@@ -127,7 +119,7 @@ class WriterSession:
             self._assigner = dynamic_client(schema, self._owners)
             self._pusher = self._open_pusher()
 
-    def report(self) -> PushReport:
+    def report(self) -> protocol.PushReport:
         """Wait until every owner has its batches, and say what was pushed."""
         return self._pusher.finish()
 
@@ -173,7 +165,7 @@ class WriterSession:
         """
         self._is_abandoned = True
 
-    def expected(self, owner: int) -> Holding | None:
+    def expected(self, owner: int) -> protocol.Holding | None:
         """Say what an owner is to hold by now; None where that is nothing.
 
         Raises:
@@ -273,7 +265,7 @@ class WriterSession:
 
     def _ask(self, pushed: _Pushed, owners: Sequence[int]) -> tuple[list[int], list[int]]:
         """Send heartbeats; the owners that hold less than they took, and those that are silent."""
-        asked: list[tuple[int, Pending[Holding]]] = []
+        asked: list[tuple[int, Pending[protocol.Holding]]] = []
         lost: list[int] = []
         silent: list[int] = []
         for owner in owners:
@@ -341,7 +333,7 @@ class WriterSession:
             self._leave()
             self._pusher.move_to(self.id)
         pending: list[Pending[None]] = []
-        first = first_push(self._schema, self.id)
+        first = protocol.first_push(self._schema, self.id)
         for owner in owners:
             for index, batch in enumerate(self._kept[owner]):
                 push = replace(first, index=index)
@@ -363,7 +355,7 @@ class WriterSession:
         self._coordinator.abort(self.id)
         self.id = self.id.next()
 
-    def _send(self, owner: int, push: Push, batch: RoutedBatch) -> Pending[None]:
+    def _send(self, owner: int, push: protocol.Push, batch: protocol.RoutedBatch) -> Pending[None]:
         if self._retain_batch is None or self._assigner is not None:
             return self._owners[owner].push.submit(push, batch)
         kept = self._retain_batch(batch)
@@ -371,5 +363,5 @@ class WriterSession:
         return self._owners[owner].push.submit(push, kept)
 
     def _open_pusher(self) -> Pusher:
-        first = first_push(self._schema, self.id)
+        first = protocol.first_push(self._schema, self.id)
         return Pusher(self._schema, len(self._owners), self._send, first, self._assigner)

@@ -17,12 +17,7 @@ from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId
-from pkray.service.compaction.job import (
-    UNNAMED_MILLIS,
-    CancellationToken,
-    CompactionCancelled,
-    CompactionJob,
-)
+from pkray.service.compaction import job
 from pkray.service.progress import BESIDE_CALLS
 from pkray.service.stats import CompactionCounts
 from pkray.service.timing.elapsed import elapsed
@@ -86,7 +81,7 @@ class CompactionBackoff:
         self._back_off.pop(bucket, None)
 
 
-OpenCompactor = Callable[[BucketId, CancellationToken], tuple[Compactor, DataFileStore]]
+OpenCompactor = Callable[[BucketId, job.CancellationToken], tuple[Compactor, DataFileStore]]
 
 _COUNTED = ("started", "committed", "dropped", "failed")
 
@@ -107,7 +102,7 @@ class Compactions:
     ) -> None:
         self._executor = executor
         self._open_compactor = open_compactor
-        self._held: dict[BucketId, CompactionJob] = {}
+        self._held: dict[BucketId, job.CompactionJob] = {}
         self._reserved: set[BucketId] = set()
         self._back_off = CompactionBackoff(clock)
         self._counts: Counter[str] = Counter()
@@ -131,9 +126,9 @@ class Compactions:
             taken = bucket in self._held or bucket in self._reserved
             if self._closed or taken or alone:
                 return False
-            stop = CancellationToken()
+            stop = job.CancellationToken()
             compactor, files = self._open_compactor(bucket, stop)
-            held = self._held[bucket] = CompactionJob(unit, levels, files, stop)
+            held = self._held[bucket] = job.CompactionJob(unit, levels, files, stop)
             self._counts["started"] += 1
             with spans.within(bucket=bucket[1]):
                 run = spans.carried(self._run)
@@ -201,7 +196,7 @@ class Compactions:
                 if not levels_of(bucket).files:
                     self._back_off.end(bucket)
             for bucket, held in list(self._held.items()):
-                holds = held.fits(levels_of(bucket)) and not held.is_old(UNNAMED_MILLIS)
+                holds = held.fits(levels_of(bucket)) and not held.is_old(job.UNNAMED_MILLIS)
                 if bucket in self._reserved or holds:
                     continue
                 if held.is_running:
@@ -272,13 +267,13 @@ class Compactions:
             self._closed = True
             self.discard(list(self._held))
 
-    def _run(self, compactor: Compactor, held: CompactionJob) -> CompactionResult:
+    def _run(self, compactor: Compactor, held: job.CompactionJob) -> CompactionResult:
         with spans.span("compact"), BESIDE_CALLS:
             held.stop.check()
             return compactor.run(held.unit, held.levels)
 
     def _ended(
-        self, bucket: BucketId, held: CompactionJob, future: Future[CompactionResult]
+        self, bucket: BucketId, held: job.CompactionJob, future: Future[CompactionResult]
     ) -> None:
         error = None if future.cancelled() else future.exception()
         with self._changed:
@@ -286,7 +281,7 @@ class Compactions:
                 del self._held[bucket]
             if error is None:
                 self._back_off.end(bucket)
-            elif isinstance(error, CompactionCancelled):
+            elif isinstance(error, job.CompactionCancelled):
                 self._counts["dropped"] += 1
             else:
                 self._counts["failed"] += 1
@@ -299,7 +294,7 @@ class Compactions:
             return True
         return any(b in self._held and self._held[b].is_running for b in chosen)
 
-    def _let_go(self, bucket: BucketId, held: CompactionJob, committed: bool) -> None:
+    def _let_go(self, bucket: BucketId, held: job.CompactionJob, committed: bool) -> None:
         del self._held[bucket]
         result = held.result
         if result is None:

@@ -17,16 +17,8 @@ from pkray.metadata.named_files import known_hint
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshot_marks import SnapshotMarks
 from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.feeds import feed
 from pkray.relational.continuous.feeds.beginnings import Beginning, beginning
-from pkray.relational.continuous.feeds.feed import (
-    NOTHING,
-    TRIES,
-    Bounds,
-    Feed,
-    FixedFeed,
-    added,
-    with_kinds,
-)
 from pkray.relational.continuous.feeds.pace import Pace
 from pkray.relational.continuous.feeds.table_changes import TableChanges, TableShare
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
@@ -103,7 +95,7 @@ class ReadColumns:
         )
 
 
-class TableFeed(Feed):
+class TableFeed(feed.Feed):
     """Gives the changes of a keyed table: complete ones, or of mode ``upsert`` what writers added.
 
     The first time everything that the table holds, as +I, unless its options say another
@@ -138,7 +130,7 @@ class TableFeed(Feed):
         self._has_stirred |= latest != self._latest
         self._latest = latest
         told = self._told_of(latest)
-        return told if told >= self._begins_at else NOTHING
+        return told if told >= self._begins_at else feed.NOTHING
 
     def has_heard(self) -> bool:
         newest = 0 if self._latest is None else self._latest.id
@@ -202,14 +194,14 @@ class TableFeed(Feed):
         """Keep what comes after a position; before anything was read, what there is now."""
         if self._was_just_held(reader, position):
             return
-        for _ in range(TRIES):
-            held = position if position > NOTHING else self.newest()
+        for _ in range(feed.TRIES):
+            held = position if position > feed.NOTHING else self.newest()
             if held < 0:  # it waits for the next one of which all is told
                 held = self._marks.latest_id()
-            if self._holds(reader, held, is_read=position == NOTHING):
+            if self._holds(reader, held, is_read=position == feed.NOTHING):
                 self._just_held = reader, held, time.monotonic()
                 return
-            if position > NOTHING:
+            if position > feed.NOTHING:
                 break
             self._begins_at = held + 1  # what was told up to now expires
         raise errors.SnapshotNotFoundError(
@@ -250,7 +242,7 @@ class TableFeed(Feed):
 
     def check_readable(self, position: int) -> None:
         earliest = ChangeHistory(self._table.location.open()).earliest_id() or 1
-        if NOTHING < position < earliest - 1:
+        if feed.NOTHING < position < earliest - 1:
             raise errors.SnapshotNotFoundError(
                 f"the query is to read {self.name} on from snapshot {position}, and changes before "
                 f"snapshot {earliest} have expired: {WAYS_ON}",
@@ -260,7 +252,7 @@ class TableFeed(Feed):
             )
 
     def mark(self, position: int) -> str | None:
-        return self._marks.at(position) if position > NOTHING else None
+        return self._marks.at(position) if position > feed.NOTHING else None
 
     def check(self, position: int, mark: str | None) -> None:
         if mark is None:
@@ -277,28 +269,28 @@ class TableFeed(Feed):
             found=found,
         )
 
-    def read(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+    def read(self, bounds: feed.Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
         names = list(scan.fields.names)
         if after < 0 < until:
-            yield from added(self._at(until).to_batches(names), scan)
+            yield from feed.added(self._at(until).to_batches(names), scan)
         elif until > after >= 0:
             for batch in self._changes.read(after + 1, until):
-                yield with_kinds(batch, scan.fields)
+                yield feed.with_kinds(batch, scan.fields)
 
-    def read_share(self, bounds: Bounds, scan: Node) -> Iterator[Changes]:
+    def read_share(self, bounds: feed.Bounds, scan: Node) -> Iterator[Changes]:
         after, until = bounds
         share = TableShare(self._table, self._changes, self.worker, self.workers)
         if self.workers == 1 or not share.is_dealt(after, until):
             yield from super().read_share(bounds, scan)
         elif after < 0 < until:
-            yield from added(share.content(self._at(until), scan.fields.names), scan)
+            yield from feed.added(share.content(self._at(until), scan.fields.names), scan)
         elif until > after >= 0:
             for batch in share.changes(after + 1, until):
-                yield with_kinds(batch, scan.fields)
+                yield feed.with_kinds(batch, scan.fields)
 
 
-class PinnedFeed(FixedFeed):
+class PinnedFeed(feed.FixedFeed):
     """Gives the rows of a table as of a moment that the query names."""
 
     def __init__(self, source: TableSource) -> None:

@@ -12,6 +12,7 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.outlets import Outlet
+from pkray.relational.continuous.queries import opening
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
@@ -19,26 +20,14 @@ from pkray.relational.continuous.queries.definitions.query_store import QuerySto
 from pkray.relational.continuous.queries.ending import clear_dropped, drop, stop
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.live_view import follow, html_of
-from pkray.relational.continuous.queries.opening import (
-    open_run,
-    outlets_of,
-    settings_of,
-    shadow_settings,
-)
 from pkray.relational.continuous.queries.proof import verify_query
 from pkray.relational.continuous.queries.proposals import keep_roots, proposal
 from pkray.relational.continuous.queries.starting import check_no_circle, define, start
 from pkray.relational.continuous.queries.stored import StoredQuery, take_along
 from pkray.relational.continuous.queries.verification.verify import VerifyReport
 from pkray.relational.continuous.queries.watched import GOING, Watched
+from pkray.relational.continuous.upgrades import upgrade
 from pkray.relational.continuous.upgrades.fates import fates
-from pkray.relational.continuous.upgrades.upgrade import (
-    Upgrade,
-    accept,
-    ask,
-    ask_back,
-    new_identity,
-)
 from pkray.relational.continuous.upgrades.upgrading import carry_out
 from pkray.relational.plan.drawn import drawn_document
 from pkray.relational.plan.nodes import Node, Sink
@@ -263,15 +252,17 @@ class Query:
 
     def _hand_over(
         self, document: dict[str, Any], roots: tuple[Node, ...], before: Sequence[bool]
-    ) -> Upgrade:
+    ) -> upgrade.Upgrade:
         """Let another plan take over; as of ``Query.upgrade``.
 
         Args:
             document, roots, before: the plan; as of `start_query`.
         """
         query = self._watched.current
-        proposed = proposal(query, document, roots, before, new_identity())
-        return Upgrade(query.site, ask(query.site, query.definition, proposed), self._carry_out)
+        proposed = proposal(query, document, roots, before, upgrade.new_identity())
+        return upgrade.Upgrade(
+            query.site, upgrade.ask(query.site, query.definition, proposed), self._carry_out
+        )
 
     def accept(self) -> None:
         """Accept the upgrade: what going back needs is let go.
@@ -279,7 +270,7 @@ class Query:
         Raises:
             UpgradeError: there is none, or it has not taken over yet.
         """
-        accept(self._watched.stored.site)
+        upgrade.accept(self._watched.stored.site)
 
     def rollback(self, timeout: Seconds = 3600.0) -> None:
         """Go back to the plan before the upgrade; the result follows the sources on.
@@ -293,11 +284,11 @@ class Query:
         """
         stored = self._watched.stored
         site = stored.site
-        asked = ask_back(site)
+        asked = upgrade.ask_back(site)
         if asked is None:
             return
         keep_roots(stored, asked)
-        Upgrade(site, asked, self._carry_out).wait(timeout)
+        upgrade.Upgrade(site, asked, self._carry_out).wait(timeout)
         there = site.find()
         if there is not None and there.is_done:  # it had taken over before it could be dropped
             self.rollback(timeout)
@@ -310,9 +301,11 @@ class Query:
             here.look_soon()
         if self._watched.progress()["state"] in GOING:
             return
-        settings = settings_of(query)
+        settings = opening.settings_of(query)
         carry_out(
-            query.site, lambda: open_run(query, outlets_of, settings), shadow_settings(settings)
+            query.site,
+            lambda: opening.open_run(query, opening.outlets_of, settings),
+            opening.shadow_settings(settings),
         )
         query.store.note_failure(query.definition, None)
         running.forget(query)
