@@ -27,7 +27,7 @@ class PartitionedMachine(FixedMachine):
 
 
 SETTINGS = settings(
-    max_examples=examples(15), stateful_step_count=25, suppress_health_check=list(HealthCheck)
+    max_examples=examples(10), stateful_step_count=25, suppress_health_check=list(HealthCheck)
 )
 TestTable = FixedMachine.TestCase
 TestTable.settings = SETTINGS

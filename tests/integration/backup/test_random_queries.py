@@ -151,7 +151,7 @@ STORES = {
     "through S3": ("folder", "s3", "folder"),
 }
 """Where the warehouse, its backups and the copies are."""
-REST = ("folders", "memory", "through S3")
+REST = ("folders", "memory", "through a folder")
 
 
 @pytest.fixture
@@ -179,7 +179,7 @@ def opened(place: tuple[str, dict[str, Any]]) -> pkray.Catalog:
 
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize(
-    "stores", ["through a folder", *(pytest.param(each, marks=pytest.mark.slow) for each in REST)]
+    "stores", ["through S3", *(pytest.param(each, marks=pytest.mark.slow) for each in REST)]
 )
 def test_copies_of_queries_go_on_where_they_were(places, stores, seed):
     chance = random.Random(f"{stores} {seed}")
