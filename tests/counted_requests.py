@@ -12,7 +12,6 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -263,8 +262,3 @@ class RequestCounter:
                         reader.clock.round = max(reader.clock.round, ahead.round)
 
         return called
-
-
-def by_kind(counted: Counted) -> Counter[str]:
-    """Count requests by what they do and the folder of the file."""
-    return Counter(f"{each.doing} {each.location.split('/')[-2]}" for each in counted.sent)

@@ -15,6 +15,7 @@ import pytest
 
 import pkray
 from pkray.expiration.expiry import SnapshotExpirer
+from tests.waiting import wait_until
 
 PLAIN = [("k", "INT NOT NULL"), ("v", "STRING")]
 BY_DAY = [("k", "INT NOT NULL"), ("day", "DATE NOT NULL")]
@@ -40,13 +41,6 @@ def commit(table: pkray.Table, rows: object) -> None:
     table.upsert(rows)
 
 
-def eventually(condition: Any) -> bool:
-    deadline = time.monotonic() + SOON
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(condition())
-
-
 @pytest.mark.parametrize(("dynamic", "left"), [("true", 2), ("false", 1)])
 def test_an_overwrite_replaces_the_partitions_it_has_rows_of_or_all(catalog, dynamic, left):
     table = create(catalog, BY_DAY, **{"dynamic-partition-overwrite": dynamic})
@@ -70,7 +64,7 @@ def test_a_full_compaction_comes_round_by_the_clock(catalog):
         commit(table, [{"k": key, "v": "a"}])
         time.sleep(0.1)
     commit(table, [{"k": 9, "v": "a"}])
-    assert eventually(lambda: "COMPACT" in table.snapshots()["commit_kind"].to_pylist())
+    wait_until(lambda: "COMPACT" in table.snapshots()["commit_kind"].to_pylist())
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
@@ -91,7 +85,7 @@ def test_snapshots_expire_after_a_commit_or_beside_it(catalog, mode, monkeypatch
     monkeypatch.setattr(SnapshotExpirer, "expire", noted)
     for key in range(4):
         commit(table, [{"k": key, "v": "a"}])
-    assert eventually(lambda: table.snapshots().num_rows == 2)
+    wait_until(lambda: table.snapshots().num_rows == 2)
     assert threads == {mode == "async"}
 
 

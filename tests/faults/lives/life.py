@@ -25,7 +25,7 @@ from tests.faults.lives.machines import (
     machines_open_stores,
     new_machine,
 )
-from tests.faults.lives.plans import A, B, Reading
+from tests.faults.lives.plans import A, B
 
 SILENCE = 60_000
 """Milliseconds after which a process that says nothing is given up by all others."""
@@ -89,11 +89,6 @@ class Life:
     @property
     def main(self) -> Job:
         return self.jobs[MAIN]
-
-    def readers_of(self, job: Job) -> list[Job]:
-        """List the queries that read a result."""
-        plans = ((each, each.plan) for each in self.jobs.values())
-        return [e for e, plan in plans if isinstance(plan, Reading) and plan.table in job.tables]
 
     def histories(self, job: Job) -> Histories:
         """Give what the sources of a query held, as they are now."""

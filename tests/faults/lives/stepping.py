@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import itertools
 import logging
 import os
 import random
@@ -30,8 +29,6 @@ GLANCE = 0.002
 """Seconds between two looks of a thread that waits to be let on."""
 _BEATS = 200
 """Steps of a query after which it should have come to rest."""
-
-_ids = itertools.count()
 
 
 class Turn:

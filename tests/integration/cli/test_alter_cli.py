@@ -7,11 +7,10 @@ import json
 import pytest
 
 import pkray
-from pkray.cli import main
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, command, monkeypatch):
     warehouse = str(tmp_path / "w")
     monkeypatch.setenv("PKRAY_WAREHOUSE", warehouse)
     with pkray.connect(warehouse) as catalog:
@@ -19,14 +18,7 @@ def run(tmp_path, capsys, monkeypatch):
             "db.t", [("id", "INT"), ("a", "INT NOT NULL"), ("r", "ROW<x INT>")], ["id"]
         )
         table.upsert([{"id": 1, "a": 2, "r": {"x": 3}}])
-
-    def call(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as exit_:
-            main(["alter", *words])
-        said = capsys.readouterr()
-        return exit_.value.code, said.out, said.err
-
-    return call
+    return lambda *words: command("alter", *words)
 
 
 def described(run, *words: str) -> dict:

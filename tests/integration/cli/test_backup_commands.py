@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 import pkray
-from pkray.cli import main
+from tests.integration.cli.conftest import lines
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
+def run(tmp_path, monkeypatch, command):
     """Run a command in a warehouse with one table of one row, whose backups go to a folder."""
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path / "warehouse"))
     with pkray.connect(tmp_path / "warehouse") as catalog:
         table = catalog.create_table("db.t", [("k", "INT"), ("v", "INT")], ["k"])
         table.upsert([{"k": 1, "v": 1}])
 
-    def call(command: str, *words: str, code: int = 0, err: str = "") -> list[dict[str, Any]]:
-        with pytest.raises(SystemExit) as left:
-            main(["backup", command, str(tmp_path / "backups"), *words, "--json"])
-        said = capsys.readouterr()
-        assert left.value.code == code
-        assert err in said.err
-        return [json.loads(line) for line in said.out.splitlines()]
+    def call(name: str, *words: str, code: int = 0, err: str = "") -> list[dict[str, Any]]:
+        left, out, said = command("backup", name, tmp_path / "backups", *words, "--json")
+        assert left == code
+        assert err in said
+        return lines(out)
 
     return call
 

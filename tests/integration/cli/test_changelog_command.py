@@ -1,11 +1,9 @@
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import pkray
-from pkray.cli.app import main
+from tests.integration.cli.conftest import lines
 
 
 @pytest.fixture
@@ -20,12 +18,9 @@ def warehouse(tmp_path):
     return str(tmp_path)
 
 
-def printed(capsys, warehouse, *arguments):
-    with pytest.raises(SystemExit) as ended:
-        main(["changelog", "db.t", "-w", warehouse, "--json", *arguments])
-    out, err = capsys.readouterr()
-    assert ended.value.code == 0, err
-    return [tuple(json.loads(line).values()) for line in out.splitlines()]
+def printed(run, warehouse, *arguments):
+    out = run("changelog", "db.t", "-w", warehouse, "--json", *arguments)
+    return [tuple(line.values()) for line in lines(out)]
 
 
 @pytest.mark.parametrize(
@@ -44,28 +39,26 @@ def printed(capsys, warehouse, *arguments):
         (["--mode", "from-snapshot-full", "--from", "2"], [2, 3]),
     ],
 )
-def test_a_range_of_changes(capsys, warehouse, arguments, numbers):
+def test_a_range_of_changes(run, warehouse, arguments, numbers):
     expected = [("+I", number, 0, f"at {number}") for number in numbers]
-    assert printed(capsys, warehouse, *arguments) == expected
+    assert printed(run, warehouse, *arguments) == expected
 
 
-def test_normalised(capsys, warehouse):
-    assert printed(capsys, warehouse, "--from", "3", "--normalize") == [
+def test_normalised(run, warehouse):
+    assert printed(run, warehouse, "--from", "3", "--normalize") == [
         ("-U", 3, 0, "at 2"),
         ("+U", 3, 0, "at 3"),
     ]
 
 
-def test_a_consumer_goes_on_where_it_was(capsys, warehouse):
-    assert len(printed(capsys, warehouse, "--consumer", "c", "--to", "2")) == 2
-    assert printed(capsys, warehouse, "--consumer", "c") == [("+I", 3, 0, "at 3")]
-    assert printed(capsys, warehouse, "--consumer", "c") == []
+def test_a_consumer_goes_on_where_it_was(run, warehouse):
+    assert len(printed(run, warehouse, "--consumer", "c", "--to", "2")) == 2
+    assert printed(run, warehouse, "--consumer", "c") == [("+I", 3, 0, "at 3")]
+    assert printed(run, warehouse, "--consumer", "c") == []
 
 
-def test_what_has_expired_is_an_error(capsys, warehouse):
+def test_what_has_expired_is_an_error(run, warehouse):
     with pkray.connect(warehouse) as catalog:
         catalog.load_table("db.t").expire_snapshots(retain_max=1, retain_min=1)
-    with pytest.raises(SystemExit) as ended:
-        main(["changelog", "db.t", "-w", warehouse, "--from", "1"])
-    assert ended.value.code == 1
-    assert "those of 3 alone are there" in capsys.readouterr().err
+    said = run("changelog", "db.t", "-w", warehouse, "--from", "1", code=1)
+    assert "those of 3 alone are there" in said

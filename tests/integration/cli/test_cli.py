@@ -17,6 +17,7 @@ import pytest
 
 import pkray
 from pkray.cli import main
+from tests.integration.cli.conftest import Command
 
 ORDERS = ["--column", "id BIGINT NOT NULL", "--column", "name STRING", "--column", "amount DOUBLE"]
 
@@ -24,16 +25,9 @@ ORDERS = ["--column", "id BIGINT NOT NULL", "--column", "name STRING", "--column
 class Shell:
     """Runs commands on one warehouse."""
 
-    def __init__(self, warehouse: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, warehouse: Path, command: Command) -> None:
         self.warehouse = str(warehouse)
-        self._capsys = capsys
-
-    def run(self, *words: str | Path) -> tuple[int, str, str]:
-        """Exit code, output, errors."""
-        with pytest.raises(SystemExit) as exit_:
-            main([str(word) for word in words])
-        said = self._capsys.readouterr()
-        return exit_.value.code, said.out, said.err
+        self.run = command
 
     def ok(self, *words: str | Path) -> str:
         code, out, err = self.run(*words)
@@ -52,9 +46,9 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path, capsys, monkeypatch) -> Shell:
+def shell(tmp_path, command, monkeypatch) -> Shell:
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path / "warehouse"))
-    return Shell(tmp_path / "warehouse", capsys)
+    return Shell(tmp_path / "warehouse", command)
 
 
 @pytest.fixture

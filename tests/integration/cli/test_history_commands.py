@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 import pkray
-from pkray.cli import main
+from tests.integration.cli.conftest import lines
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch):
+def run(tmp_path, command, monkeypatch):
     """Runs a command; its JSON lines, or its error."""
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path))
     with pkray.connect(str(tmp_path)) as catalog:
@@ -20,12 +18,8 @@ def run(tmp_path, capsys, monkeypatch):
             table.upsert([{"k": turn, "v": f"turn {turn}"}])
 
     def run(*words: str):
-        with pytest.raises(SystemExit) as exit_:
-            main([*words, "--json"])
-        said = capsys.readouterr()
-        if exit_.value.code:
-            return said.err
-        return [json.loads(line) for line in said.out.splitlines()]
+        code, out, err = command(*words, "--json")
+        return err if code else lines(out)
 
     return run
 

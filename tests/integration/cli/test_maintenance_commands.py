@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.cli import main
+from tests.integration.cli.conftest import lines
 
 
 @pytest.fixture
@@ -26,13 +25,11 @@ def warehouse(tmp_path, monkeypatch) -> Path:
 
 
 @pytest.fixture
-def run(warehouse, capsys):
+def run(warehouse, command):
     def call(*words: str, code: int = 0) -> list[dict[str, Any]]:
-        with pytest.raises(SystemExit) as left:
-            main([*words, "--json"])
-        said = capsys.readouterr()
-        assert (left.value.code, bool(said.err)) == (code, code != 0)
-        return [json.loads(line) for line in said.out.splitlines()]
+        left, out, err = command(*words, "--json")
+        assert (left, bool(err)) == (code, code != 0)
+        return lines(out)
 
     return call
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 import pytest
 
 import pkray
-from pkray.cli import main
 from pkray.cli.commands.query import watch
+from tests.integration.cli.conftest import Command
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -30,14 +31,8 @@ def warehouse(tmp_path) -> str:
 
 
 @pytest.fixture
-def call(warehouse, capsys) -> Callable[..., tuple[int, str, str]]:
-    def run(*words: str) -> tuple[int, str, str]:
-        with pytest.raises(SystemExit) as ended:
-            main(["query", *words, "--warehouse", warehouse])
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
+def call(warehouse, command) -> Command:
+    return lambda *words: command("query", *words, "--warehouse", warehouse)
 
 
 @pytest.fixture
@@ -113,9 +108,7 @@ def test_a_query_that_runs_in_one_process_is_stopped_from_another(warehouse, sai
         [*command, "--warehouse", warehouse], stdout=subprocess.PIPE, text=True
     )
     try:
-        deadline = time.monotonic() + 120
-        while said("list")["state"] != "running" and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_until(lambda: said("list")["state"] == "running")
         assert said("stop", "default.r") == {"stopped": "default.r"}
         assert running.wait(120) == 0
     finally:

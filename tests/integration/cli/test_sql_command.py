@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 import pkray
-from pkray.cli import main
 from pkray.cli.shell import Shell, completions
 from pkray.cli.statements import Printer
+from tests.integration.cli.conftest import Command
 
 
 @pytest.fixture
-def run(tmp_path, capsys, monkeypatch) -> Callable[..., tuple[int, str, str]]:
+def run(tmp_path, command, monkeypatch) -> Command:
     monkeypatch.setenv("PKRAY_WAREHOUSE", str(tmp_path))
 
     def call(*arguments: str, stdin: str | bytes | None = None) -> tuple[int, str, str]:
         if stdin is not None:
             data = stdin.encode() if isinstance(stdin, str) else stdin
             monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
-        with pytest.raises(SystemExit) as ended:
-            main(["sql", *arguments])
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        return command("sql", *arguments)
 
     code, _, wrong = call(
         "CREATE TABLE shop.t (id INT, v STRING, l ARRAY<INT>) TBLPROPERTIES ('primary-key' = "

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 import pkray
-from pkray.cli import main
+from tests.integration.cli.conftest import Command
 
 
 @pytest.fixture
@@ -20,11 +20,9 @@ def warehouse(tmp_path: Path) -> str:
     return str(tmp_path)
 
 
-def error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    with pytest.raises(SystemExit) as ended:
-        main(words)
-    assert ended.value.code in (1, 2)
-    out, err = capsys.readouterr()
+def error(command: Command, *words: str) -> str:
+    code, out, err = command(*words)
+    assert code in (1, 2)
     assert (out, err.count("\n")) == ("", 1)
     return err
 
@@ -51,19 +49,19 @@ def error(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         (["alter", "comment", "db.t", "\udcff"], "comment cannot be"),
     ],
 )
-def test_a_wrong_word_is_named(warehouse, capsys, words, message):
-    assert message in error(capsys, *words, "-w", warehouse)
+def test_a_wrong_word_is_named(warehouse, command, words, message):
+    assert message in error(command, *words, "-w", warehouse)
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
         assert table.to_arrow()["id"].to_pylist() == [1, 2]
         assert table.latest_snapshot().id == 1
 
 
-def test_a_field_that_a_line_gives_twice_is_refused(warehouse, capsys, monkeypatch):
+def test_a_field_that_a_line_gives_twice_is_refused(warehouse, command, monkeypatch):
     for line in ('{"id": 1, "id": 7, "v": [7]}', '{"id": 7, "v": [7], "v": [8]}'):
         source = SimpleNamespace(buffer=io.BytesIO(line.encode()))
         monkeypatch.setattr("sys.stdin", source)
         words = ["upsert", "db.t", "-", "--format", "jsonl", "-w", warehouse]
-        assert "twice: give it once" in error(capsys, *words)
+        assert "twice: give it once" in error(command, *words)
     with pkray.connect(warehouse) as catalog:
         assert catalog.load_table("db.t").latest_snapshot().id == 1

@@ -20,6 +20,7 @@ from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.begun import free_others
 from tests.integration.relational.changed_rows import Rows, change, rows_of
+from tests.waiting import wait_until
 
 TOTALS = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t GROUP BY v % 2"
 LARGE = "SELECT v % 2 AS side, COUNT(*) AS n, SUM(v) AS total FROM t WHERE v > 1 GROUP BY v % 2"
@@ -87,14 +88,6 @@ class Shop:
         """Where the files of the one beginning of the query are that is there."""
         (found,) = (self.query_folder / "lives").iterdir()
         return found
-
-
-def until(reached: Callable[[], Any]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + 120
-    while not reached():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -573,7 +566,7 @@ def test_savepoints_of_a_dropped_query_are_not_those_of_the_next(shop):
 def test_an_empty_source_is_held_from_before_it_is_read(make):
     shop = make(**{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
     query = shop.begin()
-    until(lambda: query.status()["epoch"] >= 0)
+    wait_until(lambda: query.status()["epoch"] >= 0)
     query.stop()
     for number in range(1, 6):
         shop.put({number: number})
@@ -650,7 +643,7 @@ def test_the_next_commit_tells_of_what_a_rollback_left_untold_in_other_buckets(m
 def test_a_query_says_what_is_to_be_compacted_before_it_goes_on(make, producer):
     shop, untold = _left_untold(make, producer)
     query, full = shop.begin(PLAIN), producer == "full-compaction"
-    until(lambda: query.status().get("untold"))
+    wait_until(lambda: query.status().get("untold"))
     assert query.status()["untold"] == {"default.t": {"snapshot": untold, "full": full}}
     with pytest.raises(errors.ServiceUnavailableError, match=rf"compact\(full={full}\)$"):
         query.wait({"default.t": untold}, timeout=0.1)

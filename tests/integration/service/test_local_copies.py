@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,6 +10,7 @@ import pytest
 
 import pkray
 from pkray.service.owner.lookups import OwnerLookups
+from tests.waiting import wait_until
 
 ROWS = 40_000
 BUCKETS = 4
@@ -49,13 +49,6 @@ def look_up(table: pkray.Table) -> None:
     assert found["k"].to_pylist() == wanted
 
 
-def eventually(condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 120
-    while not condition() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return condition()
-
-
 def disk(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*.sst"))
 
@@ -76,8 +69,8 @@ def test_copies_stay_as_long_as_nothing_says_otherwise(looked_up):
 def test_copies_that_nobody_uses_go_by_themselves(looked_up):
     table, local = looked_up(**RETENTION)
     assert stats(table).builds >= BUCKETS
-    assert eventually(lambda: stats(table).files == 0)
-    assert eventually(lambda: disk(local) < 10_000)
+    wait_until(lambda: stats(table).files == 0)
+    wait_until(lambda: disk(local) < 10_000)
     look_up(table)
 
 
@@ -91,7 +84,7 @@ def test_copies_go_though_nobody_thought_of_them_while_they_were_made(looked_up,
     monkeypatch.setattr(OwnerLookups, "answer", answer_late)
     table, _ = looked_up(**RETENTION)
     assert stats(table).builds >= BUCKETS
-    assert eventually(lambda: stats(table).files == 0)
+    wait_until(lambda: stats(table).files == 0)
 
 
 def test_copies_take_no_more_disk_than_they_may(looked_up):

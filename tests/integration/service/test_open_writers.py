@@ -30,6 +30,7 @@ from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.owner_settings import OwnerSettings
 from pkray.storage.location import TableLocation
+from tests.waiting import wait_until
 
 COLUMNS = pa.schema([("id", pa.int64()), ("dt", pa.string()), ("v", pa.string())])
 KEYS = {
@@ -123,13 +124,6 @@ def service(tmp_path, request):
 
 def rows(entries):
     return [{"id": key, "dt": "a", "v": v} for key, v in entries.items()]
-
-
-def wait_until(condition, seconds=120.0):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"not so after {seconds} s"
-        time.sleep(0.01)
 
 
 class Clock:

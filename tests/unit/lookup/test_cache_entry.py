@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
 from tests.unit.lookup.conftest import Clock, MemoryFiles, find
+from tests.waiting import wait_until
 
 ROWS = 10_000
 
@@ -78,13 +78,6 @@ def values_of(files: MemoryFiles, name: str) -> pa.Table:
     return files.files[name].select(["k", "v"])
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
-
-
 def test_few_keys_are_read_from_the_file_meanwhile(
     store: LookupStore, files: HeldFiles, file: DataFileMeta
 ) -> None:
@@ -112,7 +105,7 @@ def test_a_copy_is_made_once_however_many_ask(
     for key in range(0, 20, 2):
         assert values(store, files, file, key) == [5 * key]
     files.let_go.set()
-    until(lambda: store.stats().making == 0)
+    wait_until(lambda: store.stats().making == 0)
     assert values(store, files, file, 4) == [20]
     stats = store.stats()
     assert (stats.builds, stats.hits, stats.scans) == (1, 1, 10)
@@ -174,7 +167,7 @@ def test_the_copy_of_a_file_that_goes_is_given_up(
     values(store, files, other, 4)
     store.drop(["a"])
     files.let_go.set()
-    until(lambda: store.stats().builds == 1)  # of the other, which came after it
+    wait_until(lambda: store.stats().builds == 1)  # of the other, which came after it
     assert store.stats().files == 1
     assert values(store, files, other, 4) == [20]
     assert store.stats().hits == 1
@@ -209,14 +202,14 @@ def test_a_full_disk_degrades_the_lookups_that_follow(
     files.let_go.set()
     with caplog.at_level(logging.WARNING):
         assert values(store, files, file, 4) == [20]
-        until(lambda: "No space left" in caplog.text)
+        wait_until(lambda: "No space left" in caplog.text)
     assert values(store, files, file, 4) == [20]
     assert store.stats().degraded == 1
     monkeypatch.undo()
     monkeypatch.setattr(store_module, "LARGE_ROWS", 100)
     clock.now += RETRY_MILLIS
     assert values(store, files, file, 4) == [20]
-    until(lambda: store.stats().builds == 1)
+    wait_until(lambda: store.stats().builds == 1)
 
 
 def test_a_file_that_cannot_be_copied_is_left_alone_for_a_while(
@@ -232,8 +225,8 @@ def test_a_file_that_cannot_be_copied_is_left_alone_for_a_while(
     broken.files = files.files
     for _ in range(3):
         assert values(store, broken, file, 4) == [20]
-        until(lambda: store.stats().making == 0)
+        wait_until(lambda: store.stats().making == 0)
     assert broken.reads == 103
     clock.now += RETRY_MILLIS
     values(store, broken, file, 4)
-    until(lambda: broken.reads == 204)
+    wait_until(lambda: broken.reads == 204)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import pickle
 import threading
-import time
 from types import SimpleNamespace
 
 import pytest
@@ -20,6 +19,7 @@ from pkray.service.handles.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.calls import KeeperClient
+from tests.waiting import wait_until
 
 OF_ACTORS = {
     CoordinatorClient.greet,
@@ -140,9 +140,7 @@ def test_a_lane_runs_as_many_jobs_at_a_time_as_it_is_wide():
     jobs = [Job(work, (number,)) for number in range(5)]
     for job in jobs:
         lane.add(job)
-    deadline = time.monotonic() + 120
-    while len(running) < 2 and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: len(running) == 2)
     assert not jobs[0].wait(0.05)
     assert sorted(running) == [0, 1]
     gate.set()

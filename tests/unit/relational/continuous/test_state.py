@@ -1,7 +1,6 @@
 import random
-import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import Found, State, StateSpec
 from pkray.relational.continuous.state.states import States
 from pkray.storage.opening import open_store
+from tests.waiting import wait_until
 
 SPEC = StateSpec(pa.schema([("v", pa.int64())]), by_row=True)
 
@@ -323,13 +323,6 @@ def test_a_state_goes_on_under_another_ttl(
     assert fourth.get(asked, rows(b"a", b"b", b"c", b"d")).column("v").to_pylist() == [5]
 
 
-def until(happens: Callable[[], bool]) -> None:
-    end = time.monotonic() + 120
-    while not happens() and time.monotonic() < end:
-        time.sleep(0.01)
-    assert happens()
-
-
 def test_files_are_copied_to_be_looked_up_in_before_one_asks(tmp_path: Path) -> None:
     limits = CopyLimits(1 << 30, 1 << 26, 3_600_000)
     lookups = LookupStore(str(tmp_path / "l"), limits, clock=now_millis, in_background=True)
@@ -339,14 +332,14 @@ def test_files_are_copied_to_be_looked_up_in_before_one_asks(tmp_path: Path) -> 
     row_keys = of([b"r"] * rows)
     state.put(keys, [values], row_keys)
     state.checkpoint()
-    until(lambda: lookups.stats().files == 1)
+    wait_until(lambda: lookups.stats().files == 1)
     before = lookups.stats().builds
     assert state.get(keys, row_keys).column("v").to_pylist() == list(range(rows))
     assert lookups.stats().builds == before
     for _ in range(6):  # a compaction leaves fewer files, whose copies alone stay
         state.put(keys, [values], row_keys)
         files = state.checkpoint()
-    until(lambda: lookups.stats().files == len(files) and not lookups.stats().making)
+    wait_until(lambda: lookups.stats().files == len(files) and not lookups.stats().making)
     lookups.close()
 
 

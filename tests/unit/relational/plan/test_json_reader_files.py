@@ -158,7 +158,6 @@ def number(document: dict[str, Any], kind: str) -> int:
 
 AT_JOIN = number(written(JOIN), "join_1")
 AT_SCAN = number(written(JOIN), "scan_1")
-AT_CALC = number(written(JOIN), "calc_1")
 NODE = ("nodes", AT_JOIN)
 MUTATIONS = [
     ("planVersion", set_in("planVersion", value=99), "/planVersion"),

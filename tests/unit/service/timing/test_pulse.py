@@ -3,9 +3,9 @@
 import gc
 import itertools
 import threading
-import time
 
 from pkray.service.timing.pulse import Pulse
+from tests.waiting import wait_until
 
 NUMBERS = itertools.count()
 
@@ -22,13 +22,6 @@ class Worker:
         if self.beats == 2:
             raise ValueError("once")
         return self.goes_on
-
-
-def wait_until(condition):
-    end = time.monotonic() + 120
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
 
 
 def threads(name):

@@ -13,6 +13,7 @@ from pkray.errors import EvaluationError, QueryFencedError, ServiceUnavailableEr
 from pkray.relational.continuous.queries.definitions.options import Trigger
 from pkray.relational.continuous.queries.workers import worker as module
 from pkray.relational.continuous.queries.workers.worker import MOST_TRIES, QueryWorker
+from tests.waiting import wait_until
 
 
 class OneEpoch:
@@ -213,9 +214,7 @@ def test_looks_into_an_object_store_become_fewer(monkeypatch):
     monkeypatch.setattr(module, "MOST_POLL_SECONDS", 0.3)
     run = Far()
     worker = QueryWorker("q", lambda: run, Trigger(), lambda failure: None)
-    until = time.monotonic() + 120
-    while len(run.looks) < 8 and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(lambda: len(run.looks) >= 8)
     worker.stop(60)
     pauses = [after - before for before, after in itertools.pairwise(run.looks)]
     assert min(pauses[5:]) >= 0.3
@@ -226,8 +225,5 @@ def test_what_the_process_hears_of_is_read_without_a_pause(monkeypatch):
     run = Far()
     worker = QueryWorker("q", lambda: run, Trigger(), lambda failure: None)
     monkeypatch.setattr(Far.feeds, "heard", True)
-    until = time.monotonic() + 120
-    while len(run.looks) < 20 and time.monotonic() < until:
-        time.sleep(0.01)
+    wait_until(lambda: len(run.looks) >= 20)
     worker.stop(60)
-    assert len(run.looks) >= 20
