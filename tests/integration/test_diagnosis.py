@@ -95,6 +95,7 @@ def test_the_file_says_what_tables_queries_and_processes_do(file):
     assert "aggregate" in {node["type"] for node in found.query("q.r")["graph"]["nodes"]}
     assert "'q.s'" in found.logs()["worker-0"]
     assert "pkray_table_rows" in found.metrics()
+    assert found.cluster()["dashboard"] is None  # it leads nowhere elsewhere
 
 
 def test_nothing_that_is_there_is_overwritten(catalog, tmp_path):

@@ -248,6 +248,31 @@ def test_time_from_a_change_to_its_result_is_drawn(page):
     expect(page.get_by_role("img", name="computing:")).to_be_visible()
 
 
+@pytest.mark.parametrize(
+    ("address", "links"), [("http://127.0.0.1:8265", 1), ("javascript:alert(1)", 0)]
+)
+def test_the_dashboard_of_ray_is_a_link_where_it_is_an_address(page, address, links):
+    found = {"kind": "ray", "dashboard": address, "placed": [], "memory": {}}
+    page.route("**/api/cluster", lambda route: route.fulfill(json=found))
+    show(page, "cluster")
+    expect(page.get_by_text("The tables are served on Ray.")).to_be_visible()
+    expect(page.get_by_role("link", name="Ray's dashboard")).to_have_count(links)
+
+
+def test_a_worker_that_has_much_more_to_do_stands_out(page):
+    def skewed(route: Any) -> None:
+        found = route.fetch().json()
+        found["workers"] = 2
+        for node in found["graph"]["nodes"]:
+            node |= {"busy": 0.4, "busiest": 0.9 if node["type"] == "aggregate" else 0.5}
+        route.fulfill(json=found)
+
+    page.route("**/api/queries/shop.sums", skewed)
+    show(page, "query")
+    expect(page.get_by_role("columnheader", name="busiest worker")).to_be_visible()
+    expect(page.locator("td .warn")).to_have_text("90 %")
+
+
 def test_a_key_is_looked_up(page):
     show(page, "table")
     page.get_by_label("id", exact=True).fill("7")
