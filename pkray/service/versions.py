@@ -28,8 +28,9 @@ class Spoken(msgspec.Struct, frozen=True):
     release: str
 
 
-PROTOCOL = 2
-"""0: whatever came before there were numbers. 2: calls of parts say what their caller speaks."""
+PROTOCOL = 3
+"""0: whatever came before there were numbers. 2: calls of parts say what their caller speaks. 3:
+calls may say what their caller is at work on."""
 OLDEST = Spoken(0, "of before there were protocols")
 
 spoken = Spoken(PROTOCOL, __version__)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from pkray import spans
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, OptionError, PkrayError, ServiceError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
@@ -140,6 +141,19 @@ def _attempt(
     missing: Missing,
     alone: bool,
 ) -> Snapshot | None:
+    with spans.span("spark_batch", table=table.name):
+        return _pushed(df, table, user, identifier, row_kinds, missing, alone)
+
+
+def _pushed(
+    df: DataFrame,
+    table: Table,
+    user: str,
+    identifier: int,
+    row_kinds: str | None,
+    missing: Missing,
+    alone: bool,
+) -> Snapshot | None:
     session = table._open_push(user, identifier, alone)
     if session.is_committed:
         return session.committed
@@ -161,11 +175,13 @@ def push_task(
 ) -> Task:
     """Make the task that pushes a partition on an executor, and yields its report alone."""
 
+    envelope = spans.envelope()
+
     def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
         pusher = None
-        with errors.reported():
+        with spans.resumed(envelope), spans.span("push"), errors.reported():
             for batch in gathered(batches):
                 if pusher is None:
                     pusher = target.open(context.partitionId(), context.taskAttemptId())

@@ -9,6 +9,7 @@ from contextlib import suppress
 import msgspec
 import pyarrow as pa
 
+from pkray import spans
 from pkray.arguments.facade import checked_class
 from pkray.errors import PkrayError, ServiceError
 from pkray.format.snapshot import Snapshot
@@ -138,6 +139,7 @@ class PushSession:
         target: PushTarget,
         committed: CommitOutcome | None,
     ) -> None:
+        self._table = service.table
         self._coordinator = service.coordinator
         self._owners = service.owners
         self._session = session
@@ -180,6 +182,10 @@ class PushSession:
         Raises:
             LostBatchesError: an owner restarted: push everything again in a new session.
         """
+        with spans.span("commit", table=self._table, session=self._session):
+            return self._commit(reports, watermark)
+
+    def _commit(self, reports: Sequence[PushReport], watermark: int | None) -> Snapshot | None:
         if isinstance(self._target, SpoolTarget):
             spooled, reports = reports, self._hand_over(self._target, reports)
         if self._target.stages_rows:

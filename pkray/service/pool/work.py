@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pkray import spans
 from pkray.service.hosted import Hosted, Room
 
 FENCED = "fenced"
@@ -58,6 +59,11 @@ class Work:
     def do(self, name: str, *arguments: Any) -> Any:
         """Call a method of it."""
         return getattr(self._made, name)(*arguments)
+
+    def do_within(self, envelope: str, name: str, *arguments: Any) -> Any:
+        """Call a method of it for what its caller is at work on."""
+        with spans.resumed(envelope):
+            return self.do(name, *arguments)
 
     def close(self) -> None:
         """Stop it, as its process lets go of it."""

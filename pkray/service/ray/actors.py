@@ -12,6 +12,7 @@ from typing import Any, Generic, TypeVar
 import ray
 from ray.util import list_named_actors
 
+from pkray import spans
 from pkray.clock import now_millis
 from pkray.service import versions
 from pkray.service.call_limits import CallLimits
@@ -150,9 +151,16 @@ def _serving(client: type[Client]) -> Callable[[type], type]:
             setattr(kind, method.name, grouped)
         watched: Any = kind
         watched.sign_of_life = ray.method(concurrency_group="watch")(_sign_of_life)
+        watched.within = _within
         return kind
 
     return decorate
+
+
+def _within(self: Any, envelope: str, name: str, *args: Any, **kwargs: Any) -> Any:
+    """Call a method for what its caller is at work on: see `begun`."""
+    with spans.resumed(envelope):
+        return getattr(self, name)(*args, **kwargs)
 
 
 def _forwarded(method: Method[..., Any]) -> Callable[..., Any]:

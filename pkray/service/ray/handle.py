@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, ParamSpec, TypeVar
 
+from pkray import spans
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import OwnerClient
 from pkray.service.client.lookup_wire import decode_answer, encode_request
@@ -75,6 +76,18 @@ class PatientHandle(ABC):
         return self.submit(method, *args, **kwargs).result()
 
 
+def _begun(actor: Any, method: Method[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Begin a call, with what this thread is at work on, unless the actor is of a version that
+    takes none."""
+    envelope = spans.envelope()
+    within = None if envelope is None else getattr(actor, "within", None)
+    if within is None:
+        remote: Any = method.of(actor)
+        return remote.remote(*args, **kwargs)
+    grouped = within.options(concurrency_group=method.group.name)
+    return grouped.remote(envelope, method.name, *args, **kwargs)
+
+
 class RayHandle(PatientHandle):
     """An actor's methods.
 
@@ -101,8 +114,8 @@ class RayHandle(PatientHandle):
     def submit(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> Pending[T]:
         """Begin a call of the actor."""
         callee, travels = self._callee, AS_BYTES.get(method)
-        remote: Any = method.of(callee.actor)
         if travels is None:
-            return RayPending(remote.remote(*args, **kwargs), callee, method)
+            return RayPending(_begun(callee.actor, method, *args, **kwargs), callee, method)
         encode, decode = travels
-        return RayPending(remote.remote(encode(*args, **kwargs)), callee, method, decode)
+        ref = _begun(callee.actor, method, encode(*args, **kwargs))
+        return RayPending(ref, callee, method, decode)

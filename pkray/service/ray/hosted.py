@@ -13,6 +13,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
+from pkray import spans
 from pkray.errors import PkrayError, ServiceUnavailableError
 from pkray.service.hosted import Caller, Hosted, WorkLostError
 from pkray.service.pool.work import Work
@@ -195,7 +196,13 @@ class RemoteCaller(Caller):
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         answer: Future[Any] = Future()
-        given = self._actor.do.remote(method, *arguments).future()
+        envelope = spans.envelope()
+        within = None if envelope is None else getattr(self._actor, "do_within", None)
+        if within is None:  # or it is of a version that takes none
+            ref = self._actor.do.remote(method, *arguments)
+        else:
+            ref = within.remote(envelope, method, *arguments)
+        given = ref.future()
         given.add_done_callback(lambda done: self._answer(done, answer))
         return answer
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Generic, NoReturn, ParamSpec, Protocol, TypeVar
 
+from pkray import spans
 from pkray.errors import ServiceUnavailableError, StorageError
 from pkray.service import versions
 from pkray.service.call_limits import CallLimits
@@ -130,9 +131,12 @@ class _Place(Callee):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        number = self.assignment.number
-        called = self.actor.call
-        return called.remote(versions.spoken, self._part, number, ticket, method, *args, **kwargs)
+        about = (versions.spoken, self._part, self.assignment.number, ticket, method)
+        envelope = spans.envelope()
+        within = None if envelope is None else getattr(self.actor, "call_within", None)
+        if within is None:  # or the worker is of a version that takes none
+            return self.actor.call.remote(*about, *args, **kwargs)
+        return within.remote(envelope, *about, *args, **kwargs)
 
 
 class _PlacedPending(Generic[T]):

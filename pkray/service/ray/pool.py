@@ -22,6 +22,7 @@ from ray.exceptions import RayError
 from ray.experimental import internal_kv as kv
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from pkray import spans
 from pkray.clock import now_millis
 from pkray.errors import OptionError, ServiceUnavailableError
 from pkray.service.call_limits import CallLimits
@@ -401,12 +402,40 @@ class _Worker:
         **kwargs: Any,
     ) -> Any:
         """Call a method of a part, of a caller that is understood: see `PartHost.call`."""
+        return await self._called(None, caller, part, number, ticket, method, args, kwargs)
+
+    @ray.method(concurrency_group="calls")
+    async def call_within(
+        self,
+        envelope: str,
+        caller: Spoken,
+        part: Part,
+        number: int,
+        ticket: Ticket | None,
+        method: Method[..., Any],
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        """Call a method of a part for what its caller is at work on: see `spans.resumed`."""
+        return await self._called(envelope, caller, part, number, ticket, method, args, kwargs)
+
+    async def _called(
+        self,
+        envelope: str | None,
+        caller: Spoken,
+        part: Part,
+        number: int,
+        ticket: Ticket | None,
+        method: Method[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+    ) -> Any:
         check_understood(caller, spoken)
         loop = asyncio.get_running_loop()
         if ticket is not None and not self._host.has(part, number):
             # The calls before this one may have gone to another process: none waits for them.
             await self._job(self._host.find, part, number)
-        job = _Answering(loop, self._run, part, number, method, args, kwargs)
+        job = _Answering(loop, self._run, envelope, part, number, method, args, kwargs)
         calls = self._calls.setdefault(part, _PartCalls())
         calls.under_way += 1
         try:
@@ -461,16 +490,18 @@ class _Worker:
 
     def _run(
         self,
+        envelope: str | None,
         part: Part,
         number: int,
         method: Method[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        if method is not OwnerClient.lookup:
-            return self._host.call(part, number, method, args, kwargs)
-        (request,) = args
-        return encode_answer(*self._host.call(part, number, method, (decode_request(request),)))
+        with spans.resumed(envelope):
+            if method is not OwnerClient.lookup:
+                return self._host.call(part, number, method, args, kwargs)
+            asked = (decode_request(args[0]),)
+            return encode_answer(*self._host.call(part, number, method, asked))
 
     def _make(self, held: HostedPart) -> Target:
         table, index = held.table, held.part.index

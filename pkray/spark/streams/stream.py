@@ -9,6 +9,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from pkray import spans
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, PkrayError
 from pkray.rows.input import Missing
@@ -120,7 +121,8 @@ class _Batches:
         query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "Spark sets it for every micro-batch"
         try:
-            push_and_commit(df, self._table, query_id, batch_id, self._row_kinds, self._missing)
+            with spans.within(epoch=batch_id):
+                push_and_commit(df, self._table, query_id, batch_id, self._row_kinds, self._missing)
         except PkrayError as error:
             self.error = error
             raise

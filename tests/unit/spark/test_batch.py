@@ -1,0 +1,46 @@
+"""What tasks of Spark take along."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pyarrow as pa
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from pkray import spans, tracing
+from pkray.service.protocol import PushReport
+from pkray.spark import batch
+from pkray.spark.failure import ErrorChannel
+
+
+class Target:
+    """Takes rows of a task, and reports none."""
+
+    def open(self, source, attempt):
+        return self
+
+    def push(self, rows, row_kinds, missing):
+        pass
+
+    def finish(self):
+        return PushReport(source=0, attempt=1, rows=1, batches={})
+
+
+def test_a_task_works_below_the_batch_of_its_driver(monkeypatch):
+    task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 1)
+    monkeypatch.setattr(batch.TaskContext, "get", lambda: task)
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.start(provider)
+    try:
+        with spans.within(epoch=7), spans.span("spark_batch", table="shop.stock"):
+            push = batch.push_task(Target(), None, "error", ErrorChannel())
+        list(push([pa.record_batch({"k": [1]})]))
+    finally:
+        tracing.stop()
+    of_driver, of_task = exporter.get_finished_spans()
+    assert of_task.name == "pkray.push"
+    assert of_task.parent.span_id == of_driver.context.span_id
+    assert of_task.attributes == {"pkray.table": "shop.stock", "pkray.epoch": 7}
