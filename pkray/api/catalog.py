@@ -186,13 +186,16 @@ class Catalog(catalog.Catalog):
         """
         return Service(self)
 
-    def metrics(self) -> Metrics:
+    def metrics(self, *, by_bucket: bool = False) -> Metrics:
         """Measure the warehouse's tables, its queries and the processes that serve them, under the
         names that Prometheus shows: see `pkray.metrics.names`.
 
         On Ray the processes of the service are asked; otherwise this process counts for itself.
+
+        Args:
+            by_bucket: also levels, backlog and lookups of each bucket: a table may have thousands.
         """
-        return self._measured.metrics()
+        return self._measured.metrics(by_bucket)
 
     @cached_property
     def _measured(self) -> Measured:

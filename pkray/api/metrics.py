@@ -21,6 +21,7 @@ from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.live import data_manifests
 from pkray.metrics import collection, exposition, names
 from pkray.metrics.collection import Collected, Reading
+from pkray.metrics.names import METRICS
 from pkray.metrics.registry import REGISTRY
 from pkray.relational.catalog import Catalog
 from pkray.scan.file_set_cache import file_sets
@@ -95,6 +96,7 @@ class _Files:
     Args:
         level0_files: of the bucket that has most.
         level0_bytes: of all buckets.
+        levels: number of the bucket, level, files and bytes: int64, a row each.
     """
 
     snapshot: Snapshot
@@ -103,6 +105,7 @@ class _Files:
     files: int
     level0_files: int
     level0_bytes: int
+    levels: np.ndarray
 
 
 class Measured:
@@ -119,14 +122,28 @@ class Measured:
         self._facts: tuple[float, Collected] = (-_FACTS_SECONDS, {})
         self._lock = threading.Lock()
 
-    def metrics(self) -> Metrics:
-        """Measure now."""
+    def metrics(self, by_bucket: bool = False) -> Metrics:
+        """Measure now.
+
+        Args:
+            by_bucket: also what has a series for each bucket.
+        """
         with self._lock:
             at, facts = self._facts
             if self._clock() - at >= _FACTS_SECONDS:
                 facts = collection.of([*self._of_tables(), *self._of_queries()])
                 self._facts = self._clock(), facts
-        return Metrics({**facts, **self._kept()})
+            of_buckets = collection.of(self._of_buckets()) if by_bucket else {}
+        found = {**facts, **of_buckets, **self._kept()}
+        shown = {n: each for n, each in found.items() if by_bucket or not METRICS[n].is_of_bucket}
+        return Metrics(shown)
+
+    def _of_buckets(self) -> Iterator[Reading]:
+        for name, files in self._files.items():
+            for bucket, level, count, size in files.levels.tolist():
+                yield names.BUCKET_LEVEL_FILES, (name, str(bucket), str(level)), count
+                backlog = 0 if level else size
+                yield names.BUCKET_COMPACTION_BACKLOG_BYTES, (name, str(bucket)), backlog
 
     def _kept(self) -> Collected:
         """Collect what processes count."""
@@ -187,6 +204,10 @@ def _counted(table: Table, snapshot: Snapshot) -> _Files:
     store = table._store
     found = file_sets.read(store, data_manifests(store, snapshot))
     sizes, in_level0 = found.numbers("size"), found.numbers("level") == 0
+    places = np.stack([found.numbers("bucket"), found.numbers("level")])
+    levels, level_of, files = np.unique(places, axis=1, return_inverse=True, return_counts=True)
+    level_bytes = np.zeros(len(files), np.int64)
+    np.add.at(level_bytes, level_of.reshape(-1), sizes)
     buckets = np.stack([found.partitions[0], found.numbers("bucket")])[:, in_level0]
     _, counts = np.unique(buckets, axis=1, return_counts=True)
     return _Files(
@@ -196,6 +217,7 @@ def _counted(table: Table, snapshot: Snapshot) -> _Files:
         len(found),
         int(counts.max(initial=0)),
         int(sizes[in_level0].sum()),
+        np.vstack([levels, files, level_bytes]).T,
     )
 
 

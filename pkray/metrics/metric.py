@@ -40,6 +40,11 @@ class Metric:
         return "table" in self.labels or "query" in self.labels
 
     @property
+    def is_of_bucket(self) -> bool:
+        """Whether it has a series for each bucket: it is left out unless it is asked for."""
+        return "bucket" in self.labels
+
+    @property
     def all_labels(self) -> tuple[str, ...]:
         """Name the labels of a collection: of a kept series also the process."""
         return self.labels if self.is_fact else (*self.labels, WORKER)

@@ -1,7 +1,8 @@
 """Every metric there is.
 
-Few labels: ``table``, ``query``, ``operator``, ``worker``, and words from short lists. A bucket, a
-partition, a key or a path is never one.
+Few labels: ``table``, ``query``, ``operator``, ``worker``, and words from short lists. A partition,
+a key or a path is never one. What has ``bucket`` is called ``pkray_bucket_…``, so that nothing
+counts twice in the sum of a table, and is shown to those alone who ask for it.
 """
 
 from __future__ import annotations
@@ -48,6 +49,24 @@ TABLE_CONSUMER_LAG_SNAPSHOTS = Metric(
     "snapshots",
     "Snapshots that a consumer has still to read, and that do not expire until then.",
     ("table", "consumer"),
+    True,
+)
+
+_BUCKET = ("table", "bucket")
+BUCKET_LEVEL_FILES = Metric(
+    "pkray_bucket_level_files",
+    "gauge",
+    "files",
+    "Data files of a level in the buckets of a number, in all partitions.",
+    (*_BUCKET, "level"),
+    True,
+)
+BUCKET_COMPACTION_BACKLOG_BYTES = Metric(
+    "pkray_bucket_compaction_backlog_bytes",
+    "gauge",
+    "bytes",
+    "Bytes in level 0 of the buckets of a number, which wait to be compacted.",
+    _BUCKET,
     True,
 )
 
@@ -167,6 +186,20 @@ LOOKUP_MISSES_TOTAL = Metric(
     "keys",
     "Keys that the one bucket in which they can be does not have.",
     _TABLE,
+)
+BUCKET_LOOKUP_KEYS_TOTAL = Metric(
+    "pkray_bucket_lookup_keys_total",
+    "counter",
+    "keys",
+    "Keys that a bucket was asked for.",
+    _BUCKET,
+)
+BUCKET_LOOKUP_MISSES_TOTAL = Metric(
+    "pkray_bucket_lookup_misses_total",
+    "counter",
+    "keys",
+    "Keys that a bucket was asked for, and does not have.",
+    _BUCKET,
 )
 STORE_REQUEST_SECONDS = Metric(
     "pkray_store_request_seconds",

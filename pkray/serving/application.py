@@ -58,10 +58,16 @@ class Answers:
         self._threads.shutdown(cancel_futures=True)
 
     async def metrics(self, request: Request) -> Response:
-        """Write the metrics for Prometheus."""
-        return await self._answer(
-            lambda: Response(self.catalog.metrics().to_text(), media_type=CONTENT_TYPE)
-        )
+        """Write the metrics for Prometheus; with ``?by=bucket`` also those of each bucket."""
+        by = request.query_params.get("by")
+        if by not in (None, "bucket"):
+            return failed(400, f"metrics are not shown by {by!r}: ask with ?by=bucket, or without")
+
+        def answer() -> Response:
+            found = self.catalog.metrics(by_bucket=by is not None)
+            return Response(found.to_text(), media_type=CONTENT_TYPE)
+
+        return await self._answer(answer)
 
     async def home(self, request: Request) -> Response:
         """List tables and queries."""

@@ -139,6 +139,51 @@ def test_lookups_are_counted_with_their_keys_and_misses(catalog, table):
     assert value(catalog, "pkray_lookup_misses_total", **of_table) == 2
 
 
+def buckets(catalog: pkray.Catalog, name: str) -> dict[tuple[str, ...], float]:
+    """Values of a metric by the number of the bucket, and the level where it has one."""
+    found = catalog.metrics(by_bucket=True).collected.get(name, {})
+    return {labels[1 : 2 + ("level" in name)]: each for labels, each in found.items()}
+
+
+@pytest.fixture
+def parted(catalog):
+    """A table of two buckets, each in two partitions, one of which is compacted."""
+    columns, options = [("p", "INT"), ("k", "BIGINT")], {"bucket": "2", "write-only": "true"}
+    made = catalog.create_table("m.parted", columns, ["p", "k"], ["p"], options=options)
+    made.upsert([{"p": 1, "k": k} for k in range(50)])
+    made.compact(full=True)
+    made.upsert([{"p": p, "k": k} for p in (1, 2) for k in range(50)])
+    return made
+
+
+def test_levels_and_backlog_of_each_bucket_are_those_of_its_files(catalog, parted):
+    files = parted.files().select(["bucket", "level", "file_size_in_bytes"]).to_pylist()
+    levels, backlog = {}, {}
+    for file in files:
+        bucket, level = str(file["bucket"]), str(file["level"])
+        levels[bucket, level] = levels.get((bucket, level), 0) + 1
+        size = 0 if file["level"] else file["file_size_in_bytes"]
+        backlog[bucket,] = backlog.get((bucket,), 0) + size
+    assert {each[1] for each in levels} > {"0"}
+    assert buckets(catalog, "pkray_bucket_level_files") == levels
+    assert buckets(catalog, "pkray_bucket_compaction_backlog_bytes") == backlog
+
+
+def test_lookups_are_counted_for_each_bucket(catalog, parted):
+    parted.lookup([{"p": p, "k": k} for p in (1, 2) for k in range(40, 60)])
+    keys = buckets(catalog, "pkray_bucket_lookup_keys_total")
+    misses = buckets(catalog, "pkray_bucket_lookup_misses_total")
+    assert (keys.keys(), sum(keys.values()), sum(misses.values())) == ({("0",), ("1",)}, 40, 20)
+    assert all(0 < misses[each] < keys[each] for each in keys)
+
+
+def test_series_of_buckets_are_left_out_unless_they_are_asked_for(catalog, parted):
+    parted.lookup([{"p": 1, "k": 1}])
+    assert "pkray_bucket_" not in catalog.metrics().to_text()
+    names = {each for each in METRICS if each.startswith("pkray_bucket_")}
+    assert names <= catalog.metrics(by_bucket=True).collected.keys()
+
+
 def test_keys_of_no_bucket_are_misses(catalog):
     columns, options = [("k", "BIGINT"), ("v", "INT")], {"bucket": "-1"}
     table = catalog.create_table("m.dynamic", columns, ["k"], options=options)
@@ -381,6 +426,14 @@ def test_the_command_prints_what_prometheus_reads(catalog, table, tmp_path, caps
         if s.name == "pkray_table_rows"
     }
     assert rows == {table.name: 1}
+
+
+def test_the_command_prints_those_of_buckets_where_it_is_asked(catalog, table, tmp_path, capsys):
+    put(table, 1)
+    with pytest.raises(SystemExit):
+        main(["metrics", str(tmp_path), "--by-bucket"])
+    files = 'pkray_bucket_level_files{table="' + table.name + '",bucket="0",level='
+    assert files in capsys.readouterr().out
 
 
 def test_the_command_prints_a_line_each_series_as_json(catalog, table, tmp_path, capsys):

@@ -69,6 +69,14 @@ def test_metrics_are_those_of_the_catalog(web):
     assert [(each.labels, each.value) for each in rows.samples] == [({"table": "shop.orders"}, 20)]
 
 
+def test_metrics_of_buckets_are_served_to_who_asks_for_them(web):
+    assert "pkray_bucket_level_files{" in web.get("/metrics?by=bucket").text
+    assert "pkray_bucket_" not in web.get("/metrics").text
+    refused = web.get("/metrics?by=key")
+    assert refused.status_code == 400
+    assert "?by=bucket" in refused.text
+
+
 def test_metrics_say_in_which_format_they_are(web):
     assert web.get("/metrics").headers["content-type"].startswith("text/plain; version=0.0.4")
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 import typer
 
 from pkray.api.catalog import Catalog
 from pkray.cli.warehouse import on_named_service
 
+ByBucket = Annotated[
+    bool, typer.Option("--by-bucket", help="Also levels, backlog and lookups of each bucket.")
+]
+
 
 @on_named_service
-def metrics(catalog: Catalog, as_json: bool = False) -> None:
+def metrics(catalog: Catalog, by_bucket: ByBucket = False, as_json: bool = False) -> None:
     """Print the metrics as Prometheus reads them; with --json a line each series."""
-    found = catalog.metrics()
+    found = catalog.metrics(by_bucket=by_bucket)
     if not as_json:
         typer.echo(found.to_text(), nl=False)
         return

@@ -359,7 +359,23 @@ class BucketOwner:
             self._idle_copies.watch()
         if asks_one_bucket_a_key(asked):
             self._count_keys(asked.keys.num_rows, len(answer[0]))
+            self._count_by_bucket(asked, np.sort(answer[0]))
         return answer
+
+    def _count_by_bucket(self, asked: Lookup, found: np.ndarray) -> None:
+        """Count the keys of each bucket.
+
+        Args:
+            found: int64, positions among the keys, growing.
+        """
+        for piece in asked.slices:
+            ends = np.searchsorted(found, (piece.offset, piece.offset + piece.length))
+            missing, labels = (
+                piece.length - int(ends[1] - ends[0]),
+                (self._table, str(piece.bucket)),
+            )
+            self._meter.count(names.BUCKET_LOOKUP_KEYS_TOTAL, piece.length, *labels)
+            self._meter.count(names.BUCKET_LOOKUP_MISSES_TOTAL, missing, *labels)
 
     def _count_keys(self, asked: int, found: int) -> None:
         self._meter.count(names.LOOKUP_KEYS_TOTAL, asked, self._table)

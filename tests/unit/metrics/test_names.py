@@ -12,7 +12,7 @@ from pkray.metrics.names import METRICS
 
 _ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=METRICS)
 _LABELS = {"table", "query", "operator", "consumer", "operation", "outcome", "use"}
-"""Each is a name, or one of few words: a key, a bucket or a path would make series without end."""
+"""Each is a name, or one of few words: a key or a path would make series without end."""
 
 
 def test_each_constant_is_called_as_its_metric():
@@ -52,5 +52,11 @@ def test_help_is_a_sentence(metric):
 
 @_ALL
 def test_labels_are_few(metric):
-    assert len(metric.labels) <= 2
-    assert set(metric.labels) <= _LABELS
+    few = [label for label in metric.labels if label not in ("bucket", "level")]
+    assert len(few) <= 2
+    assert set(few) <= _LABELS
+
+
+@_ALL
+def test_what_is_shown_by_bucket_is_called_so(metric):
+    assert metric.is_of_bucket == metric.name.startswith("pkray_bucket_")
