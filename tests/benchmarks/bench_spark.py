@@ -1,20 +1,47 @@
-"""Spark to a committed table, against the same job pushing to actors that drop the rows.
+"""Spark and tables, each against what Spark does without them, side by side.
 
-python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3]
+``ingest`` against the same job pushing to actors that drop the rows; ``read``: SQL over a table
+against the same SQL over its compacted Parquet, with nothing to merge and with everything;
+``write``: the format against Spark's Parquet.
+
+python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3] [--only ingest|read|write]
 """
 
 from __future__ import annotations
 
+import argparse
+import shutil
 import statistics
+import sys
 import tempfile
 import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from harness import measure, parsed, peak_bytes, reset_peak, resident_bytes
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from harness import SCHEMA, batches, measure, peak_bytes, reset_peak, resident_bytes
 
 import pkray
+from pkray.scan.raw_files import divided
 from pkray.service.client.pusher import Pusher
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId, first_push
+
+COLUMNS = (
+    "id AS k",
+    "id * 7919 AS a",
+    "id / 3 AS b",
+    "lpad(hex(id), 16, '0') AS s",
+    "timestamp_micros(1700000000000000 + id) AS ts",
+)
+NAMES = [
+    ("k", "BIGINT"),
+    ("a", "BIGINT"),
+    ("b", "DOUBLE"),
+    ("s", "STRING"),
+    ("ts", "TIMESTAMP_LTZ(6)"),
+]
 
 
 class DropTarget:
@@ -45,10 +72,116 @@ class DropTarget:
 
 
 def main() -> None:
-    options = parsed(__doc__, rows=5_000_000, runs=3)
-    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder, runtime="ray") as catalog:
-        run(catalog, options.rows, options.runs)
-        pkray.spark.stop()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--only", choices=("ingest", "read", "write"))
+    options = parser.parse_args()
+    if options.only in (None, "read", "write"):
+        with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+            spark = pkray.spark.session("bench", memory="2g")
+            if options.only != "write":
+                run_reads(catalog, spark, options.rows, options.runs)
+            if options.only != "read":
+                run_writes(catalog, spark, options.rows, options.runs)
+            pkray.spark.stop()
+    if options.only in (None, "ingest"):
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            pkray.connect(folder, runtime="ray") as catalog,
+        ):
+            run(catalog, options.rows, options.runs)
+            pkray.spark.stop()
+
+
+def run_reads(catalog: pkray.Catalog, spark: Any, rows: int, runs: int) -> None:
+    """Aggregate every column of a table: compacted, then with a tenth of its keys written anew."""
+    uncompacted = {"bucket": "2", "num-sorted-run.compaction-trigger": "100"}
+    table = catalog.create_table("bench.read", SCHEMA, ["k"], options=uncompacted)
+    for seed, batch in enumerate(batches(rows, rows, 1_000_000)):
+        with table.open_writer(f"bench-{seed}") as writer:
+            writer.upsert(batch)
+            writer.commit()
+    table.compact(full=True)
+    sums = "count(*), sum(a), sum(b), max(s), max(ts), max(k)"
+    raw, _ = divided(table.at().plan(None, None), table.location.open())
+    names = [table.location.open().local_path(path) for path in raw]
+    spark.read.parquet(*names).createOrReplaceTempView("plain")
+
+    def plain() -> Any:
+        return spark.sql(f"SELECT {sums} FROM plain").collect()
+
+    def ours() -> Any:
+        return pkray.spark.sql(spark, catalog, f"SELECT {sums} FROM bench.read").collect()
+
+    assert plain() == ours()
+    reported("nothing to merge", rows, runs, plain, ours, 0.9)
+    with table.open_writer("bench") as writer:
+        writer.upsert(next(batches(rows // 10, rows, rows // 10, seed=11)))
+        writer.commit()
+    assert ours()
+    reported("a tenth of the keys written anew", rows, runs, plain, ours, 0.6)
+
+
+def reported(
+    what: str, rows: int, runs: int, plain: Callable[[], Any], ours: Callable[[], Any], goal: float
+) -> None:
+    pairs = [(seconds(plain), seconds(ours)) for _ in range(runs)]
+    speed = statistics.median(one / other for one, other in pairs)
+    walls = [statistics.median(each) for each in zip(*pairs, strict=True)]
+    print(
+        f"{rows:,} rows, {what}: {speed:.2f} of Spark on the compacted Parquet (goal {goal}); "
+        f"medians {walls[0]:.2f} and {walls[1]:.2f} s; the largest Python worker "
+        f"{largest_worker() / 1e6:.0f} MB"
+    )
+
+
+def run_writes(catalog: pkray.Catalog, spark: Any, rows: int, runs: int) -> None:
+    """Write by the format, and as Parquet."""
+    df = spark.range(rows).selectExpr(*COLUMNS)
+    pairs, growth = [], []
+    for number in range(runs + 1):
+        name = f"bench.w{number}"
+        table = catalog.create_table(name, NAMES, ["k"], options={"bucket": "2"})
+        folder = f"{catalog.warehouse}/plain{number}"
+        parquet = seconds(lambda folder=folder: df.write.parquet(folder))
+        reset_peak()
+        before = resident_bytes()
+        to = {"path": str(catalog.warehouse), "table": name}
+        pkray.spark.register(spark)
+        writer = df.write.format("pkray").options(**to).mode("append")
+        wall = seconds(lambda writer=writer: writer.save())
+        assert table.at().snapshot.total_record_count == rows
+        catalog.drop_table(name)
+        shutil.rmtree(folder)
+        if number:  # the first pair warms up
+            pairs.append((parquet, wall))
+            growth.append(peak_bytes() - before)
+    walls = [statistics.median(each) for each in zip(*pairs, strict=True)]
+    times = statistics.median(wall / parquet for parquet, wall in pairs)
+    print(
+        f"{rows:,} rows by the format: median {walls[1]:.1f} s, {times:.2f} times Spark's Parquet; "
+        f"the driver grew by {max(growth) / 1e6:.0f} MB, the largest Python worker "
+        f"{largest_worker() / 1e6:.0f} MB"
+    )
+
+
+def seconds(work: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def largest_worker() -> int:
+    """The most bytes that a Python worker of this process's Spark has held."""
+    most = 0
+    for status in Path("/proc").glob("[0-9]*/status"):
+        with suppress(OSError):
+            if b"pyspark.daemon" not in status.with_name("cmdline").read_bytes():
+                continue
+            held = next(line for line in status.read_text().splitlines() if "VmHWM" in line)
+            most = max(most, int(held.split()[1]) * 1024)
+    return most
 
 
 def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
@@ -58,15 +191,7 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
     from pkray.spark.failure import ErrorChannel
 
     spark = pkray.spark.session("bench", ray=True, executors=1, cores=2, memory="2g")
-    df = spark.range(rows).selectExpr(
-        "id AS k",
-        "id * 7919 AS a",
-        "id / 3 AS b",
-        "lpad(hex(id), 16, '0') AS s",
-        "timestamp_micros(1700000000000000 + id) AS ts",
-    )
-    names = [("k", "BIGINT"), ("a", "BIGINT"), ("b", "DOUBLE"), ("s", "STRING")]
-    columns = [*names, ("ts", "TIMESTAMP_LTZ(6)")]
+    df = spark.range(rows).selectExpr(*COLUMNS)
 
     class Drop:
         def push(self, push: Push, batch: RoutedBatch) -> None:
@@ -83,7 +208,7 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
 
     ratios, walls, growth = [], [], []
     for number in range(runs + 1):
-        table = catalog.create_table(f"bench.t{number}", columns, ["k"], options={"bucket": "2"})
+        table = catalog.create_table(f"bench.t{number}", NAMES, ["k"], options={"bucket": "2"})
         table.service_stats()
         dropped = measure(lambda table=table: drop(table.schema))
         assert dropped.result == rows
