@@ -53,6 +53,13 @@ def fill(table: pkray.Table, partitions: Iterable[str] = "abc") -> dict:
     return content(table.to_arrow())
 
 
+@pytest.fixture
+def filled(tmp_path):
+    """A table, and what is in it."""
+    table = create(tmp_path)
+    return table, fill(table)
+
+
 def totals(table: pkray.Table) -> dict[str, int]:
     """The number of buckets of each partition, and every row where its hash puts it."""
     found = {}
@@ -71,9 +78,8 @@ def totals(table: pkray.Table) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("buckets", [1, 3, 7])
-def test_rows_are_the_same_over_other_buckets(tmp_path, buckets):
-    table = create(tmp_path)
-    before = fill(table)
+def test_rows_are_the_same_over_other_buckets(tmp_path, filled, buckets):
+    table, before = filled
     table.rescale(buckets)
     assert content(table.to_arrow()) == before
     assert content(read_with_rust(str(tmp_path), "db.t")) == before
@@ -135,9 +141,8 @@ def test_older_snapshots_stay_readable(tmp_path):
     assert content(found) == first
 
 
-def test_partitions_one_at_a_time(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_partitions_one_at_a_time(tmp_path, filled):
+    table, before = filled
     table.rescale(3, partitions=[{"dt": "b"}])
     assert totals(table) == {"a": 2, "b": 3, "c": 2}
     assert content(table.lookup(KEYS)) == before
@@ -158,9 +163,8 @@ def test_partitions_one_at_a_time(tmp_path):
     assert content(table.to_arrow()) == expected
 
 
-def test_dedicated_compaction_leaves_partitions_their_number_of_buckets(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_dedicated_compaction_leaves_partitions_their_number_of_buckets(filled):
+    table, before = filled
     table.rescale(3, partitions=[{"dt": "b"}])
     assert table.compact_dedicated(full=True).compacted > 0
     assert totals(table) == {"a": 2, "b": 3, "c": 2}
@@ -171,9 +175,8 @@ def test_dedicated_compaction_leaves_partitions_their_number_of_buckets(tmp_path
     assert content(table.to_arrow()) == before
 
 
-def test_an_open_writer_is_told(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_an_open_writer_is_told(filled):
+    table, before = filled
     with table.open_writer("job") as writer:
         writer.upsert(rows("a", [1, 100], "lost"))
         table.rescale(4)
@@ -186,9 +189,8 @@ def test_an_open_writer_is_told(tmp_path):
     assert content(table.to_arrow()) == {**before, ("a", 1): "written"}
 
 
-def test_a_table_loaded_before_finds_its_keys(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_a_table_loaded_before_finds_its_keys(filled):
+    table, before = filled
     table.rescale(7)
     schema = table.schema.from_json(table.location.open().read("schema/schema-0"))
     assert schema.core.bucket == 2
@@ -197,9 +199,8 @@ def test_a_table_loaded_before_finds_its_keys(tmp_path):
     assert content(stale.to_arrow()) == before
 
 
-def test_a_writer_of_another_process_is_told(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_a_writer_of_another_process_is_told(tmp_path, filled):
+    table, before = filled
     with pkray.connect(str(tmp_path)) as elsewhere:
         with elsewhere.load_table("db.t").open_writer() as rival:
             rival.upsert(rows("a", [1], "theirs"))
@@ -211,9 +212,8 @@ def test_a_writer_of_another_process_is_told(tmp_path):
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
-    table = create(tmp_path)
-    before = fill(table)
+def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, filled, elsewhere):
+    table, before = filled
     with pkray.connect(str(tmp_path)) as catalog:
         with catalog.load_table("db.t").open_writer() as writer:
             writer.upsert(rows("a", [1], "lost"))
@@ -226,9 +226,10 @@ def test_an_open_writer_is_told_by_what_it_writes_next(tmp_path, elsewhere):
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
-def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(tmp_path, elsewhere):
-    table = create(tmp_path)
-    before = fill(table)
+def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(
+    tmp_path, filled, elsewhere
+):
+    table, before = filled
     with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
         rescaled = table if elsewhere else catalog.load_table("db.t")
         with catalog.load_table("db.t").open_writer() as writer:
@@ -245,9 +246,8 @@ def test_rows_of_before_a_rescale_there_and_back_in_part_wait_for_the_rest(tmp_p
     assert totals(table) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_rows_fit_a_table_that_others_rolled_back_to_as_many_buckets(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_rows_fit_a_table_that_others_rolled_back_to_as_many_buckets(tmp_path, filled):
+    table, before = filled
     first = table.latest_snapshot().id
     table.rescale(1)
     table.rescale(2, partitions=[{"dt": "c"}])
@@ -266,9 +266,8 @@ def test_rows_fit_a_table_that_others_rolled_back_to_as_many_buckets(tmp_path):
     assert totals(table) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_path):
-    table = create(tmp_path)
-    before = fill(table)
+def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_path, filled):
+    table, before = filled
     first = table.latest_snapshot().id
     table.rescale(5)
     with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:
@@ -287,9 +286,8 @@ def test_rows_wait_where_others_rolled_back_to_another_number_of_buckets(tmp_pat
 
 
 @pytest.mark.parametrize("buckets", [1, 5])
-def test_lookups_do_not_miss_rows_that_wait_for_a_rescale(tmp_path, buckets):
-    table = create(tmp_path)
-    before = fill(table)
+def test_lookups_do_not_miss_rows_that_wait_for_a_rescale(tmp_path, filled, buckets):
+    table, before = filled
     first = table.latest_snapshot().id
     table.rescale(buckets)
     with pkray.connect(str(tmp_path), runtime_options={"owners": 2}) as catalog:

@@ -11,6 +11,19 @@ from pkray.metadata.live import live_files
 from pkray.metadata.snapshots import SnapshotStore
 
 
+@pytest.fixture
+def committed(started):
+    """Starts a process that has made so many commits of one key."""
+
+    def start(commits, **options):
+        process = started(**options)
+        for number in range(commits):
+            process.commit({1: f"v{number}"})
+        return process
+
+    return start
+
+
 def referenced(process):
     """Files that some snapshot names."""
     return {
@@ -39,17 +52,13 @@ def test_a_commit_does_not_wait_and_the_next_takes_the_outcome_along(started):
     assert a.stats().committed == 1
 
 
-def test_one_compaction_a_bucket_at_a_time(started):
-    a = started()
-    for number in range(5):
-        a.commit({1: f"v{number}"})
+def test_one_compaction_a_bucket_at_a_time(committed):
+    a = committed(5)
     assert len(a.executor.waiting) == 1
 
 
-def test_finished_compactions_are_committed_without_another_commit(started):
-    a = started()
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_finished_compactions_are_committed_without_another_commit(committed):
+    a = committed(3)
     a.coordinator.commit_finished()
     assert COMPACT not in kinds(a)
     a.executor.run()
@@ -88,10 +97,8 @@ def test_rows_committed_while_it_runs_stay_newer(started):
         assert process.content() == {1: "newest", 3: "x"}
 
 
-def test_a_failed_compaction_is_tried_again_after_a_rest(started, caplog):
-    a = started()
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_a_failed_compaction_is_tried_again_after_a_rest(committed, caplog):
+    a = committed(3)
     before = a.stored()
     a.executor.run(StorageFullError("no space left", path="x"))
     a.coordinator.commit_finished()
@@ -106,10 +113,8 @@ def test_a_failed_compaction_is_tried_again_after_a_rest(started, caplog):
     assert before <= a.stored()
 
 
-def test_a_killed_owner_leaves_a_table_that_goes_on(started):
-    a = started()
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_a_killed_owner_leaves_a_table_that_goes_on(committed):
+    a = committed(3)
     a.executor.run()
     a.restart()
     a.commit({2: "w"})
@@ -139,20 +144,16 @@ def test_an_outcome_that_comes_during_a_commit_is_taken_along_by_the_next(starte
     assert a.content(keys=[1, 2]) == {1: "w", 2: "x"}
 
 
-def test_closing_drops_what_was_not_handed_over(started):
-    a = started()
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_closing_drops_what_was_not_handed_over(committed):
+    a = committed(3)
     a.executor.run()
     assert a.stored() > referenced(a)
     a.owner.close()
     assert a.stored() == referenced(a)
 
 
-def test_writers_wait_at_the_stop_trigger_and_say_so(started, caplog):
-    a = started(**{"num-sorted-run.stop-trigger": "4"})
-    for number in range(4):
-        a.commit({1: f"v{number}"})
+def test_writers_wait_at_the_stop_trigger_and_say_so(committed, caplog):
+    a = committed(4, **{"num-sorted-run.stop-trigger": "4"})
     done = []
     writer = threading.Thread(target=lambda: done.append(a.commit({2: "w"})))
     writer.start()
@@ -168,10 +169,8 @@ def test_writers_wait_at_the_stop_trigger_and_say_so(started, caplog):
     assert (a.stats().writer_waits, a.stats().writers_waiting) == (1, 0)
 
 
-def test_a_writer_that_waits_is_told_why_compaction_fails(started):
-    a = started(**{"num-sorted-run.stop-trigger": "3"})
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_a_writer_that_waits_is_told_why_compaction_fails(committed):
+    a = committed(3, **{"num-sorted-run.stop-trigger": "3"})
     a.executor.run(StorageFullError("no space left", path="x"))
     session = a.begin()
     a.write(session, {2: "w"})
@@ -215,10 +214,8 @@ def test_without_lookup_wait_the_changelog_comes_later(started):
     assert 0 not in a.levels()
 
 
-def test_a_full_compaction_by_a_commit_needs_no_other(started):
-    a = started()
-    for number in range(4):
-        a.commit({1: f"v{number}"})
+def test_a_full_compaction_by_a_commit_needs_no_other(committed):
+    a = committed(4)
     assert a.executor.waiting
     running = a.executor.waiting[:]
     threading.Timer(0.05, a.executor.run).start()
@@ -229,37 +226,29 @@ def test_a_full_compaction_by_a_commit_needs_no_other(started):
     assert a.stored() == referenced(a)
 
 
-def test_force_compact_compacts_within_the_commit(started):
-    a = started(**{"commit.force-compact": "true"})
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_force_compact_compacts_within_the_commit(committed):
+    a = committed(3, **{"commit.force-compact": "true"})
     assert a.levels() == [3]
 
 
-def test_a_small_compaction_whose_moment_shows_is_the_commits_own(started):
-    a = started(**{"sequence.field": "v"})
-    for number in range(3):
-        a.commit({1: f"v{number}"})
+def test_a_small_compaction_whose_moment_shows_is_the_commits_own(committed):
+    a = committed(3, **{"sequence.field": "v"})
     assert a.levels() == [3]
     assert a.executor.waiting == []
     a.commit({1: "v1"})
     assert a.content() == {1: "v2"}
 
 
-def test_write_only_tables_are_compacted_only_when_asked(started):
-    a = started(**{"write-only": "true"})
-    for number in range(9):
-        a.commit({1: f"v{number}"})
+def test_write_only_tables_are_compacted_only_when_asked(committed):
+    a = committed(9, **{"write-only": "true"})
     assert (a.levels(), a.executor.waiting) == ([0] * 9, [])
     a.compact(full=False)
     assert len(a.levels()) == 1
     assert a.content() == {1: "v8"}
 
 
-def test_compact_does_not_stop_a_writer(started):
-    a = started()
-    for number in range(2):
-        a.commit({1: f"v{number}"})
+def test_compact_does_not_stop_a_writer(committed):
+    a = committed(2)
     session = a.begin()
     a.write(session, {1: "uncommitted"})
     assert a.compact().snapshot.commit_kind == COMPACT
