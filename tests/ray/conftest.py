@@ -75,6 +75,12 @@ def each(work: Callable[[Any], Any], things: Sequence[Any]) -> list[Any]:
         return list(threads.map(work, things))
 
 
+def actors() -> set[str]:
+    from ray.util import list_named_actors
+
+    return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
+
+
 def pool_processes(catalog: pkray.Catalog) -> set[int]:
     """Give the processes of the workers that the pool's keeper has heard of."""
     from pkray.service.ray.pool import pool_of

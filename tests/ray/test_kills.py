@@ -33,9 +33,7 @@ def table(shared):
     """The table of all tests here, without rows; its actors may have been killed before."""
     there = shared.to_arrow(["id"])
     if there.num_rows:
-        with shared.open_writer("between tests") as writer:
-            writer.delete(there)
-            writer.commit()
+        shared.delete(there, commit_user="between tests")
     return shared
 
 
@@ -119,9 +117,7 @@ def test_the_coordinator_killed_in_the_middle_of_commits(table, job):
 
 
 def test_lookups_answer_again_after_an_owner_was_killed(table, job):
-    with table.open_writer(job) as writer:
-        writer.upsert(rows(0, 1))
-        writer.commit(commit_identifier=1)
+    table.upsert(rows(0, 1), commit_user=job, commit_identifier=1)
     kill(table.service_stats()["owners"][1]["pid"])
     found = table.lookup(pa.table({"id": [0, 1, 2, 999, 5000]}))
     assert found["id"].to_pylist() == [0, 1, 2, 999]
@@ -145,9 +141,7 @@ def test_what_ray_is_told_to_leave_dead_is_started_by_who_needs_it(table, job, n
 def test_a_second_writer_of_the_same_user_fences_the_first(table, job):
     first = table.open_writer(job)
     first.upsert(rows(0, 1))
-    with table.open_writer(job) as second:
-        second.upsert(rows(0, 2))
-        second.commit(commit_identifier=1)
+    table.upsert(rows(0, 2), commit_user=job, commit_identifier=1)
     with pytest.raises(pkray.CommitFencedError, match=job):
         first.upsert(rows(0, 3))
         first.commit(commit_identifier=2)

@@ -11,8 +11,9 @@ import pytest
 import pkray
 from tests.integration.readers import rows_of
 from tests.ray.commits import appended
-from tests.ray.conftest import served
+from tests.ray.conftest import actors, served
 from tests.ray.signals import kill, stopped
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.ray
 
@@ -59,16 +60,8 @@ def pids(table) -> dict:
     }
 
 
-def actors() -> set[str]:
-    from ray.util import list_named_actors
-
-    return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
-
-
 def committed(table, job: str, value: int, identifier: int = 1) -> None:
-    with table.open_writer(job) as writer:
-        writer.upsert(rows(value))
-        writer.commit(commit_identifier=identifier)
+    table.upsert(rows(value), commit_user=job, commit_identifier=identifier)
 
 
 def test_ten_tables_of_two_buckets_share_the_workers(tables, job):
@@ -197,10 +190,7 @@ def test_a_pool_whose_tables_were_all_dropped_ends(ray_catalog, job):
     committed(table, job, 1)
     assert any(_is_of(name, table) for name in actors())
     ray_catalog.drop_table("db.last")
-    deadline = time.monotonic() + 240
-    while any(_is_of(name, table) for name in actors()):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    wait_until(lambda: not any(_is_of(name, table) for name in actors()), 240)
 
 
 def test_other_keys_get_a_pool_of_their_own():

@@ -32,9 +32,7 @@ def test_two_shares_in_a_pool_write_to_files_what_their_workers_have_no_memory_f
     for begin in range(0, KEYS, KEYS // 8):
         keys = range(begin, begin + KEYS // 8)
         rows = pa.table({"k": pa.array(keys, pa.int32()), "v": [f"{key:01500d}" for key in keys]})
-        with table.open_writer() as writer:
-            writer.upsert(rows)
-            snapshot = writer.commit()
+        snapshot = table.upsert(rows)
         query.wait({"default.t": snapshot.id}, timeout=LONGEST)
     status = query.status()
     assert set(status["processes"]) == pool_processes(small)

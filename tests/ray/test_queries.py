@@ -23,9 +23,7 @@ def put(ray_catalog):
     )
 
     def change(rows: dict[int, int]) -> int:
-        with table.open_writer() as writer:
-            writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-            snapshot = writer.commit()
+        snapshot = table.upsert([{"k": key, "v": value} for key, value in rows.items()])
         assert snapshot is not None
         return int(snapshot.id)
 

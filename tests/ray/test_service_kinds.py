@@ -20,9 +20,7 @@ def rows(value: int) -> pa.Table:
 
 
 def committed(table, value: int) -> None:
-    with table.open_writer() as writer:
-        writer.upsert(rows(value))
-        writer.commit()
+    table.upsert(rows(value))
 
 
 def own_actors(table) -> list[str]:

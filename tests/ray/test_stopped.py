@@ -35,9 +35,7 @@ def shared(request, ray_cluster, tmp_path_factory):
 @pytest.fixture
 def table(shared, job):
     """The table of all tests here, with the first commit of the job."""
-    with shared.open_writer(job) as writer:
-        writer.upsert(rows(1))
-        writer.commit(commit_identifier=1)
+    shared.upsert(rows(1), commit_user=job, commit_identifier=1)
     return shared
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 
 import numpy as np
@@ -11,8 +10,9 @@ import pytest
 
 import pkray
 from tests.integration.readers import rows_of
-from tests.ray.conftest import end_pool
+from tests.ray.conftest import actors, end_pool
 from tests.ray.signals import kill
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.ray
 
@@ -58,12 +58,6 @@ DEDICATED = {"service.dedicated": "true"}
 def create(catalog, **options: str):
     named = {key.replace("_", "-"): value for key, value in options.items()}
     return catalog.create_table("db.t", SCHEMA, ["id"], options=named)
-
-
-def actors() -> set[str]:
-    from ray.util import list_named_actors
-
-    return {actor["name"] for actor in list_named_actors(all_namespaces=True)}
 
 
 def actors_of(table) -> set[str]:
@@ -122,9 +116,7 @@ def test_owners_follow_a_change_of_the_columns(catalog):
     table = create(catalog, bucket="2")
     commit(table, 1, rows(range(10), 1))
     table.alter.add_column("note", "STRING")
-    with table.open_writer("job") as writer:
-        writer.upsert([{"id": 3, "v": 4, "note": "new"}])
-        writer.commit(commit_identifier=2)
+    table.upsert([{"id": 3, "v": 4, "note": "new"}], commit_user="job", commit_identifier=2)
     found = table.lookup([{"id": 2}, {"id": 3}])
     assert found.to_pylist() == [{"id": 2, "v": 1, "note": None}, {"id": 3, "v": 4, "note": "new"}]
 
@@ -155,10 +147,7 @@ def test_a_rollback_is_noticed_by_the_owners(catalog):
     first = table.latest_snapshot().id
     commit(table, 2, rows(range(10), 2))
     table.rollback_to(first)
-    deadline = time.monotonic() + 60
-    while table.lookup([{"id": 5}])["v"].to_pylist() != [1]:  # they look once a second
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    wait_until(lambda: table.lookup([{"id": 5}])["v"].to_pylist() == [1])
     commit(table, 3, rows(range(5, 12), 3))
     assert content(table) == {**dict.fromkeys(range(5), 1), **dict.fromkeys(range(5, 12), 3)}
 
@@ -180,10 +169,7 @@ def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(catalo
     assert len(actors_of(table)) == 3  # two owners and the coordinator
     with pkray.connect(catalog.warehouse, runtime="ray") as other:
         other.drop_table("db.t")
-    deadline = time.monotonic() + 60
-    while actors_of(table):
-        assert time.monotonic() < deadline, actors()
-        time.sleep(0.1)
+    wait_until(lambda: not actors_of(table))
 
 
 def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, tmp_path):
