@@ -19,7 +19,9 @@ _ANSWER = 30.0
 """Seconds for a broker's answer."""
 _TIMEOUT_MILLIS = 900_000
 """Of a transaction: the most that brokers allow by default, as a snapshot may be large."""
-_QUEUED = 0.1
+_QUEUED_KILOBYTES = 64 << 10
+"""Of messages that no broker has yet: enough to keep several of them busy."""
+_QUEUE_WAIT = 0.1
 """Seconds for which it is waited where librdkafka's queue is full."""
 _log = logging.getLogger(__name__)
 
@@ -88,6 +90,7 @@ class TopicTransactions(Closeable):
         self._producer = Producer(
             {
                 "transaction.timeout.ms": _TIMEOUT_MILLIS,
+                "queue.buffering.max.kbytes": _QUEUED_KILOBYTES,
                 **config,
                 "transactional.id": identity,
                 "partitioner": "murmur2",  # as Java's clients do
@@ -167,7 +170,7 @@ class TopicTransactions(Closeable):
                         self._producer.produce(self._topic, value, key)
                         break
                     except BufferError:  # librdkafka gives messages up that no broker takes
-                        self._producer.poll(_QUEUED)
+                        self._producer.poll(_QUEUE_WAIT)
             self._producer.poll(0)
 
     def commit(self, place: Place) -> None:

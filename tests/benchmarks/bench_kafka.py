@@ -1,10 +1,11 @@
-"""Events a second of reading a topic into a table, and the memory that it takes.
+"""Events a second of a topic into a table, or with --write the other way, and the memory it takes.
 
-    python tests/benchmarks/bench_kafka.py [--rows 1000000] [--keys 100000]
+    python tests/benchmarks/bench_kafka.py [--rows 1000000] [--keys 100000] [--write]
 
 The broker is librdkafka's own, in another process than the reader. It keeps some megabytes of a
-partition, so that events are sent as they are read. Processor seconds are the reader's alone, with
-the table's writer and compactions; memory is its peak, after a tenth of the events and at the end.
+partition, so that events are sent as they are read. Processor seconds are those of the process
+with the table alone, its writer and compactions included; memory is its peak, of reading also after
+a tenth of the events.
 """
 
 from __future__ import annotations
@@ -58,6 +59,36 @@ def read(folder: str, servers: str, rows: int) -> None:
         )
 
 
+def write(folder: str, servers: str, rows: int) -> None:
+    """Write a table of so many rows; print what it took."""
+    import numpy as np
+    import pyarrow as pa
+
+    import pkray
+    import pkray.kafka
+
+    with pkray.connect(folder) as catalog:
+        columns = [("id", "BIGINT"), ("name", "STRING"), ("n", "BIGINT")]
+        table = catalog.create_table("db.t", columns, ["id"], options={"bucket": "2"})
+        numbers = np.arange(rows)
+        names = pa.array(np.char.add("name ", (numbers % 1000).astype(str)))
+        table.upsert(pa.table({"id": numbers, "name": names, "n": numbers}))
+        for form in ("debezium-json", "upsert-json"):
+            sink = pkray.kafka.write(
+                table, "t", servers=servers, format=form, mode="latest-full", name=form
+            )
+            before, start = _used(), time.monotonic()
+            sink.run(once=True)
+            after = _used()
+            cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            print(
+                f"done {form}: {sink.rows / cpu:,.0f} events a processor second, "
+                f"{sink.rows / (time.monotonic() - start):,.0f} a second; peak "
+                f"{after.ru_maxrss >> 10} MB",
+                flush=True,
+            )
+
+
 def _used() -> Any:
     return resource.getrusage(resource.RUSAGE_SELF)
 
@@ -66,10 +97,11 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=100_000)
+    parser.add_argument("--write", action="store_true", help="a table into a topic")
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.child:
-        read(*arguments.child, arguments.rows)
+        (write if arguments.write else read)(*arguments.child, arguments.rows)
         return
     from confluent_kafka import Producer
 
@@ -78,6 +110,7 @@ def main() -> None:
     producer.list_topics("t", timeout=60)  # makes it
     with tempfile.TemporaryDirectory() as folder:
         words = ["--child", folder, f"{broker.host}:{broker.port}", "--rows", str(arguments.rows)]
+        words += ["--write"] if arguments.write else []
         reader = subprocess.Popen(
             [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True
         )
@@ -85,8 +118,8 @@ def main() -> None:
         sent = 0
         for line in reader.stdout:
             if line.startswith("done"):
-                print(line.removeprefix("done "), end="")
-                break
+                print(line.removeprefix("done "), end="", flush=True)
+                continue
             upto = min(arguments.rows, int(line) + _AHEAD)
             while sent < upto:
                 key, value = event(sent, arguments.keys)

@@ -34,7 +34,8 @@ from tests.integration.cdc.test_histories import content, create, key
 from tests.integration.cdc.test_upserts import run
 from tests.integration.kafka.broker import MockBroker
 from tests.integration.kafka.model_cluster import Killed, ModelCluster
-from tests.integration.kafka.test_topics import COLUMNS, wait_until
+from tests.integration.kafka.test_topics import COLUMNS
+from tests.waiting import wait_until
 
 PRODUCERS = ("none", "input", "lookup", "full-compaction")
 
