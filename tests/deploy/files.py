@@ -25,6 +25,8 @@ FULL: dict[str, Any] = {
         "storage_secret_access_key_file": {"name": "store", "key": "key"},
     },
     "auth": {"secret": {"name": "ray", "key": "token"}},
+    "logs": {"format": "json"},
+    "tracing": {"endpoint": "http://collector:4318", "ratio": 0.01},
     "imagePullSecrets": [{"name": "registry"}],
     "redis": {"enabled": True},
     "networkPolicy": {"from": [{"namespaceSelector": {"matchLabels": {"team": "data"}}}]},

@@ -146,6 +146,31 @@ def test_secrets_are_files_that_come_from_secrets():
         assert {found[name] for name in sources} == {f"{mount['mountPath']}/{n}" for n in sources}
 
 
+def environments(values: dict[str, Any]) -> list[dict[str, str]]:
+    """The variables of each container of pkray that have a value."""
+    objects = rendered(values)
+    templates = [*pod_templates(one(objects, "RayCluster")).values()]
+    if "console" in values:
+        templates += [e["spec"]["template"] for e in objects if e["kind"] == "Deployment"]
+    containers = [each["spec"]["containers"][0] for each in templates]
+    return [{e["name"]: e["value"] for e in each["env"] if "value" in e} for each in containers]
+
+
+def test_all_processes_write_logs_and_spans_as_the_values_say():
+    found = environments(FULL)
+    assert len(found) == 3
+    for each in found:
+        assert (each["PKRAY_LOG_FORMAT"], each["PKRAY_TRACING"]) == ("json", "otlp")
+        assert each["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector:4318"
+        assert each["OTEL_TRACES_SAMPLER_ARG"] == "0.01"
+
+
+def test_by_default_logs_are_text_and_there_are_no_spans():
+    for each in environments({}):
+        assert each["PKRAY_LOG_FORMAT"] == "text"
+        assert not {name for name in each if name.startswith(("PKRAY_TRACING", "OTEL_"))}
+
+
 def test_the_console_takes_its_token_from_a_secret():
     pod = one(rendered(FULL), "Deployment")["spec"]["template"]["spec"]
     (volume,) = (each for each in pod["volumes"] if each["name"] == "token")
@@ -195,6 +220,9 @@ def test_the_chart_makes_no_secret():
         {"secrets": {"storage_secret_access_key_file": "k3y"}},
         {"secrets": {"warehouse": {"name": "a", "key": "b"}}},
         {"workers": {"replica": 3}},
+        {"logs": {"format": "xml"}},
+        {"tracing": {"endpoint": "collector"}},
+        {"tracing": {"ratio": 2}},
         {"worker": {}},
         {"redis": {"password": "k3y"}},
         {"console": {"token": "k3y"}},

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pkray.service.settings import SETTINGS
+from pkray import logs, tracing
+from pkray.service.settings import OTHERS, SETTINGS
 from tests.deploy.files import DEPLOY, compose, instruction, instructions
 
 SCRIPTS = Path(sysconfig.get_path("scripts"))
@@ -75,16 +76,23 @@ def test_secrets_are_files_alone():
 
 @pytest.mark.parametrize("name", ["head", "worker", "spark", "console"])
 def test_what_compose_sets_are_settings(name):
-    known = {each.variable for each in SETTINGS}
+    known = {each.variable for each in SETTINGS} | set(OTHERS)
     given = compose()["services"][name]["environment"]
     ours = {key for key in given if key.startswith("PKRAY_")}
     assert ours <= known
-    assert set(given) - ours == {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH"}
+    others = {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH", "OTEL_EXPORTER_OTLP_ENDPOINT"}
+    assert set(given) - ours == others
     assert all(
         str(value).startswith("/run/secrets/")
         for key, value in given.items()
         if key.endswith(("_FILE", "_PATH"))
     )
+
+
+def test_compose_hands_the_form_of_logs_and_the_collector_on():
+    given = compose()["services"]["worker"]["environment"]
+    for name, default in ((logs.VARIABLE, "text"), (tracing.VARIABLE, "off")):
+        assert given[name] == f"${{{name}:-{default}}}"
 
 
 def test_images_have_versions():

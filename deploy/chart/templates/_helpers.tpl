@@ -29,6 +29,20 @@ pkray.io/part: ray
   value: auto
 - name: PKRAY_LOCAL_DIRECTORY
   value: /var/lib/pkray
+- name: PKRAY_LOG_FORMAT
+  value: {{ .Values.logs.format }}
+{{- if .Values.tracing.endpoint }}
+- name: PKRAY_TRACING
+  value: otlp
+- name: OTEL_EXPORTER_OTLP_ENDPOINT
+  value: {{ .Values.tracing.endpoint | quote }}
+- name: OTEL_SERVICE_NAME
+  value: {{ include "pkray.name" . | quote }}
+- name: OTEL_TRACES_SAMPLER
+  value: parentbased_traceidratio
+- name: OTEL_TRACES_SAMPLER_ARG
+  value: {{ .Values.tracing.ratio | quote }}
+{{- end }}
 - name: POD_IP
   valueFrom: { fieldRef: { fieldPath: status.podIP } }
 {{- with .Values.auth.secret }}
