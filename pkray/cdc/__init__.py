@@ -45,8 +45,10 @@ What it does not do:
   in the same event there is none, and the load ends. With a ``sequence.field``, an event that comes
   late gets the value of a newer row. Merge engines other than deduplicate and partial-update refuse
   such events.
-- In Spark a bad record ends the job, columns are not added, and a value that did not change is kept
-  by a partial-update table alone.
+- In Spark a value that did not change is kept by a partial-update table alone: others have no place
+  to look it up. Columns are added, and bad records kept, by ingest and `start_ingest`, which take
+  what `changes` returned as it is: a DataFrame that others run has its columns before it runs, and
+  nowhere to put records. A micro-batch that brings columns is decoded twice.
 - Columns that are added without a schema are of the types that their first values show.
 - A table of PostgreSQL 14 or newer is followed by one process, into an empty table; a newer process
   takes over. A commit may end within a transaction of the source. All first rows come in one

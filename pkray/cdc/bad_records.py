@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
@@ -41,13 +42,30 @@ def open_errors(catalog: Catalog, name: str) -> Table:
     named = TableName.parse(name)
     name = named.errors if named.system == "errors" else name
     table = catalog.create_table(name, ERRORS, primary_keys=_KEY, if_not_exists=True)
+    check_errors(table)
+    return table
+
+
+def check_errors(table: Table) -> None:
+    """Check that a table takes bad records.
+
+    Raises:
+        InputError: it has other columns.
+    """
     if table.arrow_schema.names != ERRORS.names:
         raise InputError(
-            f"{name} is no table of bad records: it has {', '.join(table.arrow_schema.names)}; "
-            "name another",
-            table=name,
+            f"{table.name} is no table of bad records: it has "
+            f"{', '.join(table.arrow_schema.names)}; name another",
+            table=table.name,
         )
-    return table
+
+
+def rows_of(bad: Sequence[BadRecord]) -> pa.Table:
+    """Make rows of a table of bad records."""
+    values = [(each.source, each.number, each.offset, each.reason, each.record) for each in bad]
+    columns = zip(*values, strict=True) if values else [()] * len(ERRORS)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, ERRORS, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=ERRORS)
 
 
 class BadRecords:
@@ -90,17 +108,7 @@ class BadRecords:
             return
         if self._writer is None:
             self._writer = self._table.open_writer(self._user)
-        rows = [
-            {
-                "source": bad.source,
-                "record": bad.number,
-                "offset": bad.offset,
-                "reason": bad.reason,
-                "text": bad.record,
-            }
-            for bad in self._held
-        ]
-        self._writer.upsert(pa.Table.from_pylist(rows, ERRORS))
+        self._writer.upsert(rows_of(self._held))
         self._held = []
         self._is_written = True
 

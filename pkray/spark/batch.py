@@ -21,9 +21,11 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_batches import gathered
 from pkray.service.client.pusher import PushTarget, incoming
 from pkray.service.protocol import PushReport
+from pkray.spark import decoding
 from pkray.spark.arguments import Frame, check_dataframe, check_table
+from pkray.spark.decoding import Decoding, push_records
 from pkray.spark.failure import ErrorChannel, typed, worth_another_run
-from pkray.spark.types import incoming_schema
+from pkray.spark.types import added_schema, incoming_schema
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
@@ -86,9 +88,20 @@ def ingest(
     user = commit_user or f"spark-{uuid.uuid4()}"
     identifier = BATCH_COMMIT_IDENTIFIER if commit_identifier is None else commit_identifier
     if merge_schema:
-        table.alter.merge_schema(incoming_schema(df.schema), row_kinds)
+        table.alter.merge_schema(added_schema(df.schema), row_kinds)
     alone = commit_user is None
-    return push_and_commit(df, table, user, identifier, row_kinds, missing, max_attempts, alone)
+    found = decoding.of(df, table, row_kinds)
+    return push_and_commit(
+        df if found is None else found.records,
+        table,
+        user,
+        identifier,
+        row_kinds,
+        missing,
+        max_attempts,
+        alone,
+        found,
+    )
 
 
 def push_and_commit(
@@ -100,16 +113,28 @@ def push_and_commit(
     missing: Missing = "error",
     max_attempts: int = 5,
     alone: bool = False,
+    decoded: Decoding | None = None,
 ) -> Snapshot | None:
     """Run the push job until one run of it is committed under the name.
 
     Args:
         alone: nobody else has the commit user.
+        decoded: how the tasks decode the DataFrame, which has records; None: it has rows.
     """
-    check_columns(df, table.schema, row_kinds, missing)
+    if decoded is None:
+        check_columns(df, table.schema, row_kinds, missing)
     wait = 1.0
     for left in range(max_attempts - 1, -1, -1):
         try:
+            if decoded is not None:
+                with spans.span("spark_batch", table=table.name):
+                    return push_records(
+                        decoded,
+                        df,
+                        table,
+                        lambda each: each._open_push(commit_user, commit_identifier, alone),
+                        commit_user if alone else f"{commit_user} commit {commit_identifier}",
+                    )
             return _attempt(df, table, commit_user, commit_identifier, row_kinds, missing, alone)
         except PkrayError as error:
             if left == 0 or not worth_another_run(error):

@@ -28,7 +28,7 @@ from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_batches import gathered
 from pkray.service.client.pusher import incoming
 from pkray.spark.source_options import SinkOptions
-from pkray.spark.types import incoming_schema
+from pkray.spark.types import added_schema, incoming_schema
 from pkray.storage.spool import Spool, SpoolFile
 from pkray.table.table import Table
 
@@ -70,9 +70,10 @@ class Staging:
     def __init__(self, options: SinkOptions, columns: StructType, overwrite: bool) -> None:
         self._options = options
         self._overwrite = overwrite
+        rows = incoming_schema(columns).empty_table()
+        self._added = added_schema(columns)
         with self._connected() as catalog:
             table = catalog.load_table(options.table)
-            rows = incoming_schema(columns).empty_table()
             if not options.merge_schema:
                 _drain(self._conformed(rows, table.schema))
             _delete_left(catalog)
@@ -94,6 +95,8 @@ class Staging:
         staged = [each for each in messages if each.file is not None]
         with self._connected() as catalog:
             table = catalog.load_table(self._options.table)
+            if self._options.merge_schema:
+                table.alter.merge_schema(self._added, self._options.row_kinds)
             if self._overwrite:
                 self._replace(table, staged, user, identifier)
             elif staged:
@@ -123,8 +126,7 @@ class Staging:
         return iter(incoming(rows, schema, kinds, missing=self._options.missing))
 
     def _upsert(self, table: Table, staged: Sequence[Staged], user: str, identifier: int) -> None:
-        how: Any = {"missing": self._options.missing, "merge_schema": self._options.merge_schema}
-        with table.open_writer(user, **how) as writer:
+        with table.open_writer(user, missing=self._options.missing) as writer:
             for rows in self._rows(staged):
                 writer.write(rows, self._options.row_kinds)
             writer.commit(identifier)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,6 +20,8 @@ _IN_UTC: dict[str, Any] = (
     if "timezone" in inspect.signature(conversion.to_arrow_schema).parameters
     else {}  # as it is in Spark before 4.2, without being asked
 )
+
+Convert: TypeAlias = Callable[[pa.DataType], pa.DataType]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -71,6 +74,22 @@ def incoming_schema(schema: StructType) -> pa.Schema:
     return pa.schema(fields)
 
 
+def added_schema(schema: StructType) -> pa.Schema:
+    """Return the Arrow schema of the columns that a DataFrame adds to a table: a TIME is kept in
+    milliseconds.
+
+    Raises:
+        SchemaError: as of `incoming_schema`.
+    """
+    return pa.schema(
+        [field.with_type(_nested(field.type, _added_type)) for field in incoming_schema(schema)]
+    )
+
+
+def _added_type(kind: pa.DataType) -> pa.DataType:
+    return pa.time32("ms") if pa.types.is_time(kind) else kind
+
+
 def to_exchange(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Convert a table's rows to the exchange schema; finer than microseconds is rounded down."""
     columns = [
@@ -80,25 +99,30 @@ def to_exchange(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _exchange_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, _exchange_type(field.type), field.nullable)
+    return pa.field(field.name, _nested(field.type, _exchange_type), field.nullable)
 
 
 def _exchange_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC" if kind.tz else None)
-    if pa.types.is_time(kind):
-        return pa.time64("ns")
+    return pa.time64("ns") if pa.types.is_time(kind) else kind
+
+
+def _nested(kind: pa.DataType, convert: Convert) -> pa.DataType:
+    """Convert a type, or those inside it."""
     if pa.types.is_list(kind):
         element = kind.value_field
-        return pa.list_(pa.field("element", _exchange_type(element.type), element.nullable))
+        return pa.list_(pa.field("element", _nested(element.type, convert), element.nullable))
     if pa.types.is_map(kind):
         return pa.map_(
-            pa.field("key", _exchange_type(kind.key_type), nullable=False),
-            pa.field("value", _exchange_type(kind.item_type), kind.item_field.nullable),
+            pa.field("key", _nested(kind.key_type, convert), nullable=False),
+            pa.field("value", _nested(kind.item_type, convert), kind.item_field.nullable),
         )
     if pa.types.is_struct(kind):
-        return pa.struct([_exchange_field(field) for field in kind])
-    return kind
+        return pa.struct(
+            [pa.field(each.name, _nested(each.type, convert), each.nullable) for each in kind]
+        )
+    return convert(kind)
 
 
 def _convert(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -13,10 +13,12 @@ from pkray import spans
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, PkrayError
 from pkray.rows.input import Missing
+from pkray.spark import decoding
 from pkray.spark.arguments import Frame, check_dataframe, check_table
 from pkray.spark.batch import check_columns, push_and_commit
+from pkray.spark.decoding import Decoding
 from pkray.spark.failure import typed
-from pkray.spark.types import incoming_schema
+from pkray.spark.types import added_schema
 
 if TYPE_CHECKING:
     from pkray.table.table import Table
@@ -66,10 +68,12 @@ def start_ingest(
             "pkray.spark.ingest"
         )
     if merge_schema:
-        table.alter.merge_schema(incoming_schema(stream_df.schema), row_kinds)
+        table.alter.merge_schema(added_schema(stream_df.schema), row_kinds)
     check_columns(stream_df, table.schema, row_kinds, missing)
-    batches = _Batches(table, row_kinds, missing)
-    writer = stream_df.writeStream.foreachBatch(batches.commit)
+    found = decoding.of(stream_df, table, row_kinds)
+    batches = _Batches(table, row_kinds, missing, found)
+    incoming = stream_df if found is None else found.records
+    writer = incoming.writeStream.foreachBatch(batches.commit)
     writer = writer.option("checkpointLocation", checkpoint_location)
     if trigger:
         writer = writer.trigger(**trigger)
@@ -111,18 +115,29 @@ class _Batches:
     """Commits micro-batches in the driver, and keeps the error that ends their query: what Spark
     tells of it is text, of which data may be a part."""
 
-    def __init__(self, table: Table, row_kinds: str | None, missing: Missing) -> None:
+    def __init__(
+        self, table: Table, row_kinds: str | None, missing: Missing, decoded: Decoding | None
+    ) -> None:
         self.error: PkrayError | None = None
         self._table = table
         self._row_kinds = row_kinds
         self._missing = missing
+        self._decoded = decoded
 
     def commit(self, df: DataFrame, batch_id: int) -> None:
         query_id = df.sparkSession.sparkContext.getLocalProperty(_QUERY_ID)
         assert query_id is not None, "Spark sets it for every micro-batch"
         try:
             with spans.within(epoch=batch_id):
-                push_and_commit(df, self._table, query_id, batch_id, self._row_kinds, self._missing)
+                push_and_commit(
+                    df,
+                    self._table,
+                    query_id,
+                    batch_id,
+                    self._row_kinds,
+                    self._missing,
+                    decoded=self._decoded,
+                )
         except PkrayError as error:
             self.error = error
             raise
