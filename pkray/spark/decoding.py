@@ -143,7 +143,7 @@ def push_records(
 
 
 class _Told(NamedTuple):
-    """What a task tells the driver: its reports of rows and of bad records, or the columns that
+    """Tells the driver of a task: what it pushed of rows and of bad records, or the columns that
     the table is to have before it runs again."""
 
     report: bytes | None
