@@ -9,10 +9,8 @@ python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3] [--only inges
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -20,8 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from harness import SCHEMA, batches, measure, peak_bytes, reset_peak, resident_bytes
+from harness import SCHEMA, batches, measure, parsed, peak_bytes, reset_peak, resident_bytes
 
 import pkray
 from pkray.scan.raw_files import divided
@@ -72,12 +69,8 @@ class DropTarget:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--only", choices=("ingest", "read", "write"))
-    options = parser.parse_args()
-    if options.only in (None, "read", "write"):
+    options = parsed(__doc__, rows=5_000_000, runs=3, only="")
+    if options.only in ("", "read", "write"):
         with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
             spark = pkray.spark.session("bench", memory="2g")
             if options.only != "write":
@@ -85,7 +78,7 @@ def main() -> None:
             if options.only != "read":
                 run_writes(catalog, spark, options.rows, options.runs)
             pkray.spark.stop()
-    if options.only in (None, "ingest"):
+    if options.only in ("", "ingest"):
         with (
             tempfile.TemporaryDirectory() as folder,
             pkray.connect(folder, runtime="ray") as catalog,
