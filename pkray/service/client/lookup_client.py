@@ -141,7 +141,7 @@ class LookupClient:
         self._writers = writers or OpenWriters()
         self._owners = owners
         self._dynamic = dynamic_client(schema, owners, self._writers)
-        self._router = None if self._dynamic is not None else Router(schema, len(owners))
+        self._router = None if self._dynamic is not None else Router(schema)
         self._prefixes = PrefixRouter(schema, self._router, len(owners))
 
     def find(self, keys: pa.Table, asked: Asked) -> pa.Table:

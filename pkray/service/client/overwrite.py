@@ -95,7 +95,7 @@ class OverwriteWriter:
         plain = {"changelog-producer": "none", "deletion-vectors.enabled": "false"}
         self._schema = dataclasses.replace(schema, options={**schema.options, **plain})
         self._dynamic = _DynamicBuckets(schema) if schema.core.bucket == DYNAMIC else None
-        self._router = None if self._dynamic is not None else Router(schema, 1)
+        self._router = None if self._dynamic is not None else Router(schema)
         self._files: dict[BucketId, DataFileStore] = {}
         self._writers: dict[BucketId, BucketWriter] = {}
 

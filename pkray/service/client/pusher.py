@@ -61,7 +61,7 @@ class Pusher:
         self._schema = schema
         self._owners = owners
         self._assigner = assigner
-        self._router = Router(schema, owners) if schema.core.bucket != DYNAMIC else None
+        self._router = Router(schema) if schema.core.bucket != DYNAMIC else None
         self._tokens: dict[int, str] = {}
         self._placed = 0
         self._send = send

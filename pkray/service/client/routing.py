@@ -127,13 +127,12 @@ class Router:
 
     Args:
         schema: the table's schema.
-        owners: how many owners share the buckets.
 
     Raises:
         UnsupportedError: the table has dynamic buckets (``bucket = -1``): owners assign them.
     """
 
-    def __init__(self, schema: TableSchema, owners: int) -> None:
+    def __init__(self, schema: TableSchema) -> None:
         if schema.core.bucket < 1:
             raise UnsupportedError(
                 f"rows of a table with bucket={schema.core.bucket} have no bucket of their own: "
@@ -141,7 +140,6 @@ class Router:
                 bucket=schema.core.bucket,
             )
         self.schema = schema
-        self.owners = owners
         self._partitions = PartitionSpec(schema)
         self._bucket_types = schema.types(schema.bucket_keys)
 
@@ -151,14 +149,6 @@ class Router:
         if core.bucket == 1:
             return np.zeros(rows.num_rows, np.int32)
         return self._hashed(rows, core.bucket)
-
-    def route(self, rows: pa.RecordBatch) -> dict[int, RoutedBatch]:
-        """Split rows by owner, in arrival order within each bucket."""
-        return self.routing(rows).route(rows, self.owners)
-
-    def positions(self, keys: pa.Table) -> dict[int, list[tuple[Slice, np.ndarray]]]:
-        """Split row positions by owner, with the bucket they fall in."""
-        return self.routing(keys).positions(self.owners)
 
     def routing(
         self, rows: pa.Table | pa.RecordBatch, totals: Mapping[bytes, int] | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pkray.errors import SnapshotNotFoundError
@@ -149,11 +149,8 @@ class CompactionAge:
             left = [files.pop(key) for key in removed if key in files]
             kept = since if is_commit else min(left, default=since)
             added = (entry.file for entry in entries if entry.kind == ADD)
-            files.update((_key(file), kept) for file in self._below_top(added))
+            files.update((_key(file), kept) for file in added if not self._is_top(file))
         self._snapshot_id = snapshot.id
-
-    def _below_top(self, files: Iterable[DataFileMeta]) -> list[DataFileMeta]:
-        return [file for file in files if not self._is_top(file)]
 
     def _is_top(self, file: DataFileMeta) -> bool:
         return file.level >= self._schema().core.num_levels - 1

@@ -71,7 +71,7 @@ class Process:
             settings = {"bucket": "1", "num-sorted-run.compaction-trigger": "3", **options}
             schemas.create(TableSchema.create(COLUMNS, ["id"], [], settings, None, 0))
         self.schema = schemas.latest()
-        self.router = Router(self.schema, 1)
+        self.router = Router(self.schema)
         self.owner = OwnerClient(LocalHandle(None, "owner"))
         self.identifier = 0
         self.starts = 0
@@ -96,7 +96,7 @@ class Process:
             [pa.array(list(rows), pa.int64()), pa.array(list(rows.values()), pa.string()), kinds],
             names=["id", "v", KIND],
         )
-        for routed in self.router.route(batch).values():
+        for routed in self.router.routing(batch).route(batch, 1).values():
             self.owner.push(Push(session, DRIVER, 0, index, self.schema.id), routed)
 
     def begin(self):
@@ -127,7 +127,7 @@ class Process:
 
     def content(self, visibility="committed", keys=range(12)):
         wanted = pa.record_batch({"id": pa.array(keys, pa.int64())})
-        positions = self.router.positions(pa.Table.from_batches([wanted]))
+        positions = self.router.routing(wanted).positions(1)
         found = {}
         for piece, rows in positions[0]:
             part = wanted.take(pa.array(np.asarray(rows)))

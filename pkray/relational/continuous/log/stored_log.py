@@ -205,7 +205,7 @@ class StoredLog(QueryLog):
         Args:
             numbers: of this log's checkpoints.
         """
-        data = [path for path in found if _is_data(path)]
+        data = [path for path in found if "/bucket-" in path]
         others = [path for path in found if _is_record(path) and not self._is_own(path)]
         if not data and not others:
             return
@@ -451,10 +451,6 @@ def _savepoint_path(name: str) -> str:
 
 def _number(path: str) -> int:
     return int(path.rpartition("-")[2])
-
-
-def _is_data(path: str) -> bool:
-    return "/bucket-" in path
 
 
 def _is_record(path: str) -> bool:

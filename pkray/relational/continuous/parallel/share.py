@@ -141,7 +141,7 @@ class Share:
         )
         self.graph.go_on_at(assigned.watermarks)
         self.feeds = Feeds(self.graph.scans, max_rows, peers.number, peers.count)
-        self.net_keys = [_net_key(root) for root in plan.roots]
+        self.net_keys = [best_key(root, upsert_keys(root)) for root in plan.roots]
         self._unique_keys = [best_key(root, unique_keys(root)) for root in plan.roots]
         self.orders = [
             _order(root, before=before)
@@ -306,11 +306,6 @@ def _replaces(node: Node) -> bool:
     if isinstance(node, Scan):
         return node.source.mode == "upsert"
     return not isinstance(node, Normalize) and any(map(_replaces, node.inputs))
-
-
-def _net_key(root: Node) -> tuple[str, ...] | None:
-    """Choose the key by which the changes of a root are netted."""
-    return best_key(root, upsert_keys(root))
 
 
 def _united(

@@ -27,16 +27,16 @@ def rows(count: int, days: int = 1) -> pa.RecordBatch:
 
 
 def test_every_row_reaches_one_owner():
-    router = Router(schema(5, ("dt",)), owners=3)
+    router = Router(schema(5, ("dt",)))
     batch = rows(1000, days=3)
-    routed = router.route(batch)
+    routed = router.routing(batch).route(batch, 3)
     together = pa.concat_batches([part.rows for part in routed.values()])
     assert together.sort_by("v").equals(batch.sort_by("v"))
 
 
 def test_slices_hold_one_bucket_each_and_keep_arrival_order():
-    router = Router(schema(4), owners=2)
-    for routed in router.route(rows(1000)).values():
+    router, batch = Router(schema(4)), rows(1000)
+    for routed in router.routing(batch).route(batch, 2).values():
         for piece in routed.slices:
             part = routed.rows.slice(piece.offset, piece.length)
             assert set(router.buckets(part)) == {piece.bucket}
@@ -45,23 +45,23 @@ def test_slices_hold_one_bucket_each_and_keep_arrival_order():
 
 
 def test_a_bucket_goes_to_the_owner_that_owner_of_names():
-    router = Router(schema(4), owners=3)
-    for owner, routed in router.route(rows(500)).items():
+    batch = rows(500)
+    for owner, routed in Router(schema(4)).routing(batch).route(batch, 3).items():
         for piece in routed.slices:
             assert owner_of(piece.partition, piece.bucket, 3) == owner
 
 
 def test_one_bucket_is_routed_without_a_copy():
     batch = rows(100)
-    (routed,) = Router(schema(1), owners=1).route(batch).values()
+    (routed,) = Router(schema(1)).routing(batch).route(batch, 1).values()
     assert routed.rows is batch
 
 
 def test_positions_cover_each_key_once_with_matching_slices():
-    router = Router(schema(4, ("dt",)), owners=2)
+    router = Router(schema(4, ("dt",)))
     keys = pa.Table.from_batches([rows(300, days=2)]).select(["dt", "id"])
     seen = []
-    for pieces in router.positions(keys).values():
+    for pieces in router.routing(keys).positions(2).values():
         offset = 0
         for piece, positions in pieces:
             assert (piece.offset, piece.length) == (offset, len(positions))
@@ -72,4 +72,4 @@ def test_positions_cover_each_key_once_with_matching_slices():
 
 def test_dynamic_buckets_are_refused():
     with pytest.raises(UnsupportedError, match="bucket=-1"):
-        Router(schema(-1), owners=1)
+        Router(schema(-1))

@@ -53,7 +53,7 @@ class Service:
         )
         self.store = self.location.open()
         SchemaStore(self.store, "db.t").create(self.schema)
-        self.router = Router(self.schema, 1)
+        self.router = Router(self.schema)
         self.starts = 0
         self.owner = OwnerClient(LocalHandle(None, "owner"))
         self.restart_owner()
@@ -78,7 +78,7 @@ class Service:
             [pa.array(list(rows), pa.int64()), pa.array(list(rows.values())), kinds],
             names=["id", "v", KIND],
         )
-        (routed,) = self.router.route(batch).values()
+        (routed,) = self.router.routing(batch).route(batch, 1).values()
         self.owner.push(Push(session, source, attempt, index, 0), routed)
 
     def commit(self, session, identifier, counts):
@@ -92,7 +92,7 @@ class Service:
 
     def content(self, visibility="committed", expected=()):
         keys = pa.record_batch({"id": pa.array(range(10), pa.int64())})
-        positions = self.router.positions(pa.Table.from_batches([keys]))
+        positions = self.router.routing(keys).positions(1)
         found = {}
         for piece, rows in positions[0]:
             part = keys.take(pa.array(rows))

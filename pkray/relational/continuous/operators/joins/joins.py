@@ -248,12 +248,7 @@ def _answers(tallies: np.ndarray) -> np.ndarray:
     return answers
 
 
-def _is_plain(node: Join) -> bool:
-    """Whether rows match whenever they come, not within windows."""
-    return not node.is_windowed()
-
-
-@operates(Join, when=_is_plain)
+@operates(Join, when=lambda node: not node.is_windowed())
 class Joins(Operator):
     """Joins two changing sides."""
 

@@ -97,12 +97,7 @@ class LookupCache:
         )
 
 
-def _is_lookup(node: TemporalJoin) -> bool:
-    """Whether the right side is met as it is, not as it was at a time of the left row."""
-    return node.right_time is None
-
-
-@operates(TemporalJoin, when=_is_lookup)
+@operates(TemporalJoin, when=lambda node: node.right_time is None)
 class Lookups(Operator):
     """Joins left rows with the right side after the epoch; its changes alone give nothing.
 

@@ -36,11 +36,7 @@ TIME, VALID, ARRIVAL = "$time", "$valid", "$arrival"
 """A version's time, and whether it is one, not the end of the one before; when a row arrived."""
 
 
-def _is_by_event_time(node: TemporalJoin) -> bool:
-    return node.right_time is not None
-
-
-@operates(TemporalJoin, when=_is_by_event_time)
+@operates(TemporalJoin, when=lambda node: node.right_time is not None)
 class TemporalJoins(Operator):
     """Joins left rows with versions as the watermark passes them."""
 
