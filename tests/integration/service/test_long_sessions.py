@@ -32,7 +32,7 @@ def aged(monkeypatch):
     """Call it when half a day has passed."""
 
     def pass_time():
-        for module in ("owner.session", "compaction.compactions"):
+        for module in ("owner.session", "compaction.job"):
             monkeypatch.setattr(f"pkray.service.{module}.UNNAMED_MILLIS", -1)
 
     return pass_time
