@@ -111,12 +111,11 @@ def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return case_of([too_many], [failure, element], dialect)
 
 
-NESTED.add(
+NESTED.only(Dialect.FLINK).add(
     "element(ARRAY) -> element",
     "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
     _element,
     never,
-    dialects=frozenset((Dialect.FLINK,)),
 )
 
 
@@ -131,10 +130,6 @@ for _name, _remedy in (
     ("hash_code", "write hash(x), which is the same everywhere"),
     ("multiset", "there is no MULTISET type; write ARRAY[…]"),
 ):
-    CONDITIONAL.add(
-        f"{_name}(…)",
-        f"Is refused: {_remedy}.",
-        _refused(_name.upper(), _remedy),
-        never,
-        dialects=frozenset((Dialect.FLINK,)),
+    CONDITIONAL.only(Dialect.FLINK).add(
+        f"{_name}(…)", f"Is refused: {_remedy}.", _refused(_name.upper(), _remedy), never
     )

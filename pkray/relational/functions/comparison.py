@@ -35,6 +35,7 @@ COMPARISON = Family("comparison")
 
 _EQUALITIES = ("equal", "not_equal", "not_distinct")
 Compare: TypeAlias = Callable[[Value, Value], Value]
+Writing: TypeAlias = Callable[[Call, Sequence[str]], str]
 _TRUTH = BOOLEAN.with_nullable(False)
 NOT_NULL_STRING = DataType("STRING", nullable=False)
 
@@ -177,20 +178,20 @@ def _compare(call: Call, values: Sequence[Value], rows: int) -> Value:
     return table[call.function](values[0], values[1])
 
 
-def operator(symbol: str) -> Callable[[Call, Sequence[str]], str]:
+def operator(symbol: str) -> Writing:
     """Make the Spark SQL of an operator between its arguments."""
     return lambda call, arguments: f"({f' {symbol} '.join(arguments)})"
 
 
-def _equality(symbol: str) -> Callable[[Call, Sequence[str]], str]:
-    """Make the Spark SQL of an equality; Spark compares no MAPs."""
+def _without_maps(spark: Writing) -> Writing:
+    """Refuse MAPs, of which Spark compares none."""
 
-    def spark(call: Call, arguments: Sequence[str]) -> str:
+    def written(call: Call, arguments: Sequence[str]) -> str:
         if not has_order(call.arguments[0].type):
             raise NotImplementedError
-        return operator(symbol)(call, arguments)
+        return spark(call, arguments)
 
-    return spark
+    return written
 
 
 _OTHERWISE = {"=": ("==",), "<>": ("!=",)}
@@ -207,7 +208,7 @@ for _name, _symbol, _word in (
         f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
         _compares(_name),
         _compare,
-        spark=_equality(_symbol),
+        spark=_without_maps(operator(_symbol)),
         synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
         name=_name,
     )
@@ -217,7 +218,7 @@ for _name, _symbol, _word in (
     "left <=> right -> BOOLEAN",
     "Tell whether two values are equal or both NULL.",
     _compares("not_distinct", distinct=True),
-    spark=_equality("<=>"),
+    spark=_without_maps(operator("<=>")),
     synonyms=("<=>", "equal_null"),
     name="not_distinct",
 )
@@ -328,9 +329,8 @@ def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(pc.is_valid(value), found, pa.scalar(None, pa.bool_()))
 
 
+@_without_maps
 def _spark_in(call: Call, arguments: Sequence[str]) -> str:
-    if not has_order(call.arguments[0].type):
-        raise NotImplementedError
     return f"({arguments[0]} IN ({', '.join(arguments[1:])}))"
 
 

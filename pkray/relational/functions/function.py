@@ -110,15 +110,21 @@ class Family:
     Attributes:
         name: as lists of functions show it: ``time``.
         fallible: whether kernels can raise EvaluationError, unless a function says otherwise.
+        dialects: which have the functions.
     """
 
     name: str
     fallible: bool = True
+    dialects: frozenset[Dialect] = frozenset(Dialect)
 
     @property
     def infallible(self) -> Family:
         """Define functions of the family whose kernels raise no EvaluationError."""
         return replace(self, fallible=False)
+
+    def only(self, dialect: Dialect) -> Family:
+        """Define functions of the family that one dialect has."""
+        return replace(self, dialects=frozenset({dialect}))
 
     def add(
         self,
@@ -131,7 +137,6 @@ class Family:
         *,
         name: str = "",
         synonyms: tuple[str, ...] = (),
-        dialects: frozenset[Dialect] = frozenset(Dialect),
         deterministic: bool = True,
         fallible: bool | None = None,
     ) -> None:
@@ -149,7 +154,7 @@ class Family:
                 kernel,
                 spark,
                 synonyms,
-                dialects,
+                self.dialects,
                 deterministic,
                 self.name,
                 self.fallible if fallible is None else fallible,
@@ -188,22 +193,14 @@ class Family:
         self.add("", about, None, kernel, typing, spark, name=name, fallible=fallible)
 
     def alias(
-        self,
-        usage: str,
-        about: str,
-        resolve: Resolver,
-        *synonyms: str,
-        name: str = "",
-        dialects: frozenset[Dialect] = frozenset(Dialect),
+        self, usage: str, about: str, resolve: Resolver, *synonyms: str, name: str = ""
     ) -> None:
         """Define what becomes calls of other functions when it is bound."""
 
         def typing(arguments: tuple[Expression, ...]) -> DataType:
             return resolve(arguments, Dialect.SPARK).type
 
-        self.add(
-            usage, about, resolve, never, typing, name=name, synonyms=synonyms, dialects=dialects
-        )
+        self.add(usage, about, resolve, never, typing, name=name, synonyms=synonyms)
 
 
 def never(call: Call, values: Sequence[Value], rows: int) -> Value:

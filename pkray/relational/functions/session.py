@@ -12,7 +12,6 @@ from pkray.relational.plan.expressions import Expression
 from pkray.version import __version__
 
 CONDITIONAL = Family("conditional")
-_SPARK = frozenset({Dialect.SPARK})
 
 
 def _user() -> str:
@@ -28,14 +27,8 @@ def _tells(name: str, value: Callable[[], str], about: str, *synonyms: str) -> N
         check_count(name, arguments, 0, 0)
         return text_literal(value())
 
-    both = name == "current_database"
-    CONDITIONAL.alias(
-        f"{name}() -> STRING",
-        about,
-        resolve,
-        *synonyms,
-        dialects=frozenset(Dialect) if both else _SPARK,
-    )
+    family = CONDITIONAL if name == "current_database" else CONDITIONAL.only(Dialect.SPARK)
+    family.alias(f"{name}() -> STRING", about, resolve, *synonyms)
 
 
 _tells("current_user", _user, "Name the user whose process it is.", "user", "session_user")

@@ -64,8 +64,7 @@ def _(node: nodes.Project, needed: Names) -> nodes.Node:
 
 @_prune.register
 def _(node: nodes.Filter, needed: Names) -> nodes.Node:
-    read = needed | node.condition.columns()
-    below = _prune(node.input, read)
+    below = _prune(node.input, needed | node.condition.columns())
     return _narrowed(node.with_inputs(below), needed)
 
 
@@ -74,16 +73,10 @@ def _narrowed(node: nodes.Node, needed: Names) -> nodes.Node:
     return _only(node, (name for name in node.fields.names if name in needed))
 
 
-@_prune.register(nodes.Sort)
-@_prune.register(nodes.Limit)
-@_prune.register(nodes.Hint)
+@_prune.register
 def _(node: nodes.Sort | nodes.Limit | nodes.Hint, needed: Names) -> nodes.Node:
-    read = (
-        frozenset(key.column for key in node.order_by)
-        if isinstance(node, nodes.Sort)
-        else frozenset()
-    )
-    return node.with_inputs(_prune(node.input, needed | read))
+    order = node.order_by if isinstance(node, nodes.Sort) else ()
+    return node.with_inputs(_prune(node.input, needed.union(key.column for key in order)))
 
 
 @_prune.register
@@ -109,14 +102,15 @@ def _(node: nodes.Over, needed: Names) -> nodes.Node:
 @_prune.register
 def _(node: nodes.TopN, needed: Names) -> nodes.Node:
     read = {*node.partition_by, *(key.column for key in node.order_by)}
-    rank = node.rank_name if node.rank_name in needed else None
-    below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
-    return _narrowed(replace(node, input=below, rank_name=rank), needed)
+    return _ranked(node, needed, read)
 
 
 @_prune.register
 def _(node: nodes.Deduplicate, needed: Names) -> nodes.Node:
-    read = {*node.keys, *([node.order_by] if node.order_by else [])}
+    return _ranked(node, needed, {*node.keys, *filter(None, [node.order_by])})
+
+
+def _ranked(node: nodes.TopN | nodes.Deduplicate, needed: Names, read: set[str]) -> nodes.Node:
     rank = node.rank_name if node.rank_name in needed else None
     below = _prune(node.input, (needed - {node.rank_name or ""}) | read)
     return _narrowed(replace(node, input=below, rank_name=rank), needed)

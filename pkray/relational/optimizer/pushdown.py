@@ -23,6 +23,8 @@ from pkray.relational.plan.expressions import TRUE, Call, ColumnRef, Expression,
 from pkray.relational.plan.fields import distinct_names
 
 Conditions: TypeAlias = tuple[Expression, ...]
+_NARROW_LEFT = (nodes.JoinKind.INNER, nodes.JoinKind.RIGHT, nodes.JoinKind.SEMI)
+"""Joins that give left rows only where their condition is true."""
 
 
 def push_down(plan: nodes.Node) -> nodes.Node:
@@ -45,16 +47,11 @@ def _filtered(node: nodes.Node, conditions: Iterable[Expression]) -> nodes.Node:
     return node if condition == TRUE else nodes.Filter(node, condition)
 
 
-def _divided(
-    conditions: Iterable[Expression], columns: Iterable[str]
-) -> tuple[Conditions, Conditions]:
+def _divided(conditions: Conditions, columns: Iterable[str]) -> tuple[Conditions, Conditions]:
     """Divide conditions into those over some columns alone, and the others."""
     known = frozenset(columns)
-    below: list[Expression] = []
-    above: list[Expression] = []
-    for each in conditions:
-        (below if each.columns() <= known and is_deterministic(each) else above).append(each)
-    return tuple(below), tuple(above)
+    below = tuple(each for each in conditions if _may_move(each, known))
+    return below, tuple(each for each in conditions if not _may_move(each, known))
 
 
 def _through(node: nodes.Node, above: Conditions, columns: Iterable[str]) -> nodes.Node:
@@ -112,8 +109,7 @@ def _(node: nodes.Deduplicate, above: Conditions) -> nodes.Node:
 
 @_push.register
 def _(node: nodes.Expand, above: Conditions) -> nodes.Node:
-    columns = (name for name in node.input.fields.names if name not in node.keys)
-    return _through(node, above, columns)
+    return _through(node, above, set(node.input.fields.names).difference(node.keys))
 
 
 @_push.register
@@ -123,10 +119,8 @@ def _(node: nodes.Unnest, above: Conditions) -> nodes.Node:
 
 @_push.register
 def _(node: nodes.Window, above: Conditions) -> nodes.Node:
-    columns = node.partition_by
-    if node.kind is not nodes.WindowKind.SESSION:
-        columns = node.input.fields.names
-    return _through(node, above, columns)
+    is_session = node.kind is nodes.WindowKind.SESSION
+    return _through(node, above, node.partition_by if is_session else node.input.fields.names)
 
 
 @_push.register
@@ -146,12 +140,7 @@ def _(node: nodes.TemporalJoin, above: Conditions) -> nodes.Node:
 
 @_push.register
 def _(node: nodes.IntervalJoin, above: Conditions) -> nodes.Node:
-    keeps_left = node.kind in (
-        nodes.JoinKind.INNER,
-        nodes.JoinKind.LEFT,
-        nodes.JoinKind.SEMI,
-        nodes.JoinKind.ANTI,
-    )
+    keeps_left = node.kind not in (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL)
     below, kept = _divided(above if keeps_left else (), node.left.fields.names)
     rest = kept if keeps_left else above
     return _filtered(node.with_inputs(_push(node.left, below), _push(node.right, ())), rest)
@@ -167,8 +156,9 @@ def _(node: nodes.Join, above: Conditions) -> nodes.Node:
     kept: list[Expression] = []
     inside: list[Expression] = []
     kind = node.kind
+    outer = (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL)
     for each in above:
-        if _may_move(each, left_names) and kind not in (nodes.JoinKind.RIGHT, nodes.JoinKind.FULL):
+        if _may_move(each, left_names) and kind not in outer:
             to_left.append(each)
         elif _may_move(each, right_names) and kind in (nodes.JoinKind.INNER, nodes.JoinKind.RIGHT):
             to_right.append(each)
@@ -177,14 +167,9 @@ def _(node: nodes.Join, above: Conditions) -> nodes.Node:
         else:
             kept.append(each)
     for each in own:
-        if _may_move(each, left_names) and kind in (
-            *(nodes.JoinKind.INNER, nodes.JoinKind.RIGHT, nodes.JoinKind.SEMI),
-        ):
+        if _may_move(each, left_names) and kind in _NARROW_LEFT:
             to_left.append(each)
-        elif _may_move(each, right_names) and kind not in (
-            nodes.JoinKind.RIGHT,
-            nodes.JoinKind.FULL,
-        ):
+        elif _may_move(each, right_names) and kind not in outer:
             to_right.append(each)
         else:
             inside.append(each)
@@ -228,9 +213,7 @@ def _joined(
     right = _push(node.right, tuple(retyped(renamed(e, names), node.right) for e in to_right))
     pairs, rest = _equalities(node, inside)
     plain = replace(node, left=left, right=right, condition=all_of(rest))
-    if not pairs:
-        return plain
-    return _with_keys(plain, pairs, names)
+    return _with_keys(plain, pairs, names) if pairs else plain
 
 
 def _equalities(
@@ -240,15 +223,9 @@ def _equalities(
     if node.null_aware:
         return [], inside
     left, right = frozenset(node.left.fields.names), frozenset(node.right_names)
-    pairs: list[tuple[Expression, Expression]] = []
-    rest: list[Expression] = []
-    for each in inside:
-        pair = _sides(each, left, right)
-        if pair is None:
-            rest.append(each)
-        else:
-            pairs.append(pair)
-    return pairs, tuple(rest)
+    found = [(each, _sides(each, left, right)) for each in inside]
+    pairs = [pair for _, pair in found if pair is not None]
+    return pairs, tuple(each for each, pair in found if pair is None)
 
 
 def _sides(
@@ -259,9 +236,8 @@ def _sides(
     one, other = condition.arguments
     if one.columns() and one.columns() <= right:
         one, other = other, one
-    if not one.columns() or not one.columns() <= left:
-        return None
-    if not other.columns() or not other.columns() <= right:
+    of_sides = one.columns() <= left and other.columns() <= right
+    if not (one.columns() and other.columns() and of_sides):
         return None
     same = one.type.with_nullable(True) == other.type.with_nullable(True)
     return (one, other) if same and is_deterministic(condition) else None

@@ -86,20 +86,30 @@ class UnsignedShift(exp.Expression):
     arg_types: ClassVar[dict[str, bool]] = {"this": True}
 
 
+def _called(name: str, node: exp.Expr, *keys: str) -> exp.Anonymous:
+    """Make a plain call of the parts of a node that are there."""
+    parts = [node.args.get(key) for key in keys]
+    return exp.Anonymous(this=name, expressions=[part for part in parts if part is not None])
+
+
 class _Parser(BoundedParser, SparkParser):
     FUNCTIONS: ClassVar[dict[str, Any]] = {}
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
-        "CAST": SparkParser.FUNCTION_PARSERS["CAST"],
-        "TRY_CAST": SparkParser.FUNCTION_PARSERS["TRY_CAST"],
-        "EXTRACT": SparkParser.FUNCTION_PARSERS["EXTRACT"],
-        "TRIM": SparkParser.FUNCTION_PARSERS["TRIM"],
-        "POSITION": lambda self: self._parse_position_call(),
-        "SUBSTRING": lambda self: self._parse_substring_call("SUBSTRING"),
-        "SUBSTR": lambda self: self._parse_substring_call("SUBSTR"),
-        "OVERLAY": SparkParser.FUNCTION_PARSERS["OVERLAY"],
+        **{
+            name: SparkParser.FUNCTION_PARSERS[name]
+            for name in ("CAST", "TRY_CAST", "EXTRACT", "TRIM", "OVERLAY", "JSON_OBJECT")
+        },
+        "POSITION": lambda self: _called(
+            "POSITION", self._parse_position(), "substr", "this", "position"
+        ),
+        **{
+            name: lambda self, name=name: _called(
+                name, self._parse_substring(), "this", "start", "length"
+            )
+            for name in ("SUBSTRING", "SUBSTR")
+        },
         "CEIL": lambda self: self._parse_rounding("CEIL", exp.Ceil),
         "FLOOR": lambda self: self._parse_rounding("FLOOR", exp.Floor),
-        "JSON_OBJECT": SparkParser.FUNCTION_PARSERS["JSON_OBJECT"],
         **{
             name: (lambda self, name=name: self._parse_json_call(name))
             for name in ("JSON_VALUE", "JSON_QUERY", "JSON_EXISTS")
@@ -240,18 +250,6 @@ class _Parser(BoundedParser, SparkParser):
             if ends or named or not self._match(TokenType.COMMA):
                 return columns
 
-    def _parse_substring_call(self, name: str) -> exp.Anonymous:
-        call = self._parse_substring()
-        parts = [call.this, call.args.get("start"), call.args.get("length")]
-        return exp.Anonymous(this=name, expressions=[part for part in parts if part is not None])
-
-    def _parse_position_call(self) -> exp.Anonymous:
-        call = self._parse_position()
-        parts = [call.args.get("substr"), call.this, call.args.get("position")]
-        return exp.Anonymous(
-            this="POSITION", expressions=[part for part in parts if part is not None]
-        )
-
     def _parse_rounding(self, name: str, kind: type[exp.Ceil | exp.Floor]) -> exp.Expr:
         """Read ``CEIL(x)``, or ``CEIL(time TO HOUR)``."""
         arguments = self._parse_csv(self._parse_lambda)
@@ -301,10 +299,16 @@ class _Parser(BoundedParser, SparkParser):
         arguments = self._parse_wrapped_csv(self._parse_lambda)
         return self.expression(exp.Anonymous(this="ANY", expressions=arguments))
 
-    def _read_row_type(self) -> None:
-        """Take ``ROW<`` as the beginning of a type."""
+    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:
+        """Read a type; it may begin with ``ROW<``."""
+        if check_func and self._begins_value():
+            return None
         if self._curr.token_type == TokenType.ROW and self._next.token_type == TokenType.LT:
             self._curr.token_type = TokenType.STRUCT
+        return self._parse_named_types(check_func, *args, **kwargs)
+
+    def _parse_named_types(self, *args: Any, **kwargs: Any) -> Any:
+        return super()._parse_types(*args, **kwargs)
 
     def _parse_csv(self, parse_method: Any, *args: Any, **kwargs: Any) -> Any:
         read: list[Any] = []
@@ -347,22 +351,13 @@ class _SparkParser(_Parser):
             words[1].token_type = TokenType.VAR
         return super()._parse_group(*args, **kwargs)
 
-    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:
-        if check_func and self._begins_value():
-            return None
-        self._read_row_type()
-        return super()._parse_types(check_func, *args, **kwargs)
-
 
 class _FlinkParser(_Parser):
-    def _parse_types(self, check_func: bool = False, *args: Any, **kwargs: Any) -> Any:
-        if check_func and self._begins_value():
-            return None
-        self._read_row_type()
+    def _parse_named_types(self, *args: Any, **kwargs: Any) -> Any:
         if self._curr.text.upper() == "MULTISET" and self._next.token_type == TokenType.LT:
             where = {"line": self._curr.line, "column": self._curr.col - 7}
             raise UnsupportedError("there is no type MULTISET: write ARRAY or MAP", **where)
-        return Parser._parse_types(self, check_func, *args, **kwargs)
+        return Parser._parse_types(self, *args, **kwargs)
 
 
 class _Generator(SparkGenerator):
@@ -434,14 +429,11 @@ class PkraySpark(Spark):
 class PkrayFlink(Spark):
     """Flink SQL: quotes are doubled, backslashes are plain, TIMESTAMP has no time zone."""
 
-    class Tokenizer(Spark.Tokenizer):
-        TOKENS_PRECEDING_HINT: ClassVar[set[TokenType]] = set(TokenType)
-        VAR_SINGLE_TOKENS: ClassVar[set[str]] = {"$"}  # t$snapshots
+    class Tokenizer(PkraySpark.Tokenizer):
         QUOTES: ClassVar[list[Any]] = ["'"]
         STRING_ESCAPES: ClassVar[list[str]] = ["'"]
         KEYWORDS: ClassVar[dict[str, TokenType]] = {
-            **Spark.Tokenizer.KEYWORDS,
-            "BYTES": TokenType.LONGBLOB,
+            **PkraySpark.Tokenizer.KEYWORDS,
             "TIMESTAMP": TokenType.TIMESTAMP,
         }
 

@@ -96,10 +96,15 @@ def create_table(catalog: Catalog, asked: said.CreateTable, dialect: Dialect) ->
         asked.comment,
         if_not_exists=asked.if_not_exists,
     )
-    described = {field.name: field.description for field in table.schema.fields}
-    for field in stored:
-        if field.description and described.get(field.name) is None:
-            table.alter.comment_column(field.name, field.description)
+    _describe(table, stored)
+
+
+def _describe(table: Table, columns: Sequence[DataField]) -> None:
+    """Give the columns of a table that is made the comments that they lack."""
+    there = {field.name: field.description for field in table.schema.fields}
+    for each in columns:
+        if each.description and there.get(each.name) is None:
+            table.alter.comment_column(each.name, each.description)
 
 
 def _column(place: int, said_: said.ColumnDefinition, dialect: Dialect) -> Column:
@@ -146,10 +151,7 @@ def _create_like(
         asked.comment or like.comment,
         if_not_exists=asked.if_not_exists,
     )
-    there = {field.name: field.description for field in made.schema.fields}
-    for each in schema.fields:
-        if each.description and there.get(each.name) is None:
-            made.alter.comment_column(each.name, each.description)
+    _describe(made, schema.fields)
 
 
 def _check_format(name: str, using: str | None, connector: str | None) -> None:
@@ -213,8 +215,7 @@ def alter_table(catalog: Catalog, asked: said.AlterTable, dialect: Dialect) -> N
         case "rename":
             table.alter.rename_column(*values)
         case "type":
-            column, kind = values
-            table.alter.change_type(column, kind)
+            table.alter.change_type(*values)
         case "comment":
             table.alter.comment_column(*values)
         case "move":
@@ -230,8 +231,10 @@ def alter_table(catalog: Catalog, asked: said.AlterTable, dialect: Dialect) -> N
             catalog.rename_table(name, catalog.session.full_name(values))
         case "drop_partition":
             table.drop_partitions([constants(values)])
+        case "watermark" if values:
+            table.alter.apply(watermark_changes(table.schema, options_of(table.schema, *values)))
         case "watermark":
-            _change_watermark(table, values)
+            table.alter.drop_watermark()
 
 
 def _added(
@@ -256,13 +259,6 @@ def _added(
             )
         stored.append(AddColumn(each.name, column.type, each.comment, *place))
     return [*stored, *computed]
-
-
-def _change_watermark(table: Table, values: tuple[str, ...]) -> None:
-    if values:
-        table.alter.apply(watermark_changes(table.schema, options_of(table.schema, *values)))
-    else:
-        table.alter.drop_watermark()
 
 
 def constants(pairs: Sequence[tuple[str, exp.Expr | None]]) -> dict[str, object]:
@@ -503,7 +499,7 @@ def _text(value: str, dialect: Dialect) -> str:
 
 
 def _names(column: str, names: Sequence[str], like: str | None) -> pa.Table:
-    return _liked(pa.table({column: pa.array(names, pa.string())}), column, like)
+    return _liked(pa.table({column: texts(names)}), column, like)
 
 
 def _liked(rows: pa.Table, column: str, like: str | None) -> pa.Table:
@@ -516,5 +512,4 @@ def _liked(rows: pa.Table, column: str, like: str | None) -> pa.Table:
 
 def _pairs(values: Mapping[str, str]) -> pa.Table:
     keys = sorted(values)
-    columns = [pa.array(keys, pa.string()), pa.array([values[key] for key in keys], pa.string())]
-    return pa.Table.from_arrays(columns, ["key", "value"])
+    return pa.table({"key": texts(keys), "value": texts([values[key] for key in keys])})

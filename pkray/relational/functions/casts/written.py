@@ -10,7 +10,6 @@ from pkray.relational.plan.expressions import Expression
 from pkray.schema.types import DataType
 
 CONDITIONAL = Family("conditional")
-_SPARK = frozenset({Dialect.SPARK})
 _NAMES = {
     **{
         name: DataType(name.upper())
@@ -34,4 +33,6 @@ def _cast(name: str) -> Resolver:
 
 
 for _name, _kind in _NAMES.items():
-    CONDITIONAL.alias(f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name), dialects=_SPARK)
+    CONDITIONAL.only(Dialect.SPARK).alias(
+        f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name)
+    )

@@ -18,7 +18,6 @@ from pkray.relational.functions.values import as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.rows.python_values import to_python_list
 
-_FLINK = frozenset((Dialect.FLINK,))
 ABSENT, NULL = "ABSENT ON NULL", "NULL ON NULL"
 
 
@@ -46,24 +45,22 @@ for _name, _about, _compute in (
     ("json_quote", "Write text as JSON: in quotes, with special characters escaped.", _quoted),
     ("json_unquote", "Read text that is quoted as JSON; other text stays as it is.", _unquoted),
 ):
-    JSON.infallible.add(
+    JSON.only(Dialect.FLINK).infallible.add(
         f"{_name}(text) -> STRING",
         _about,
         signatures.takes(_name, signatures.text),
         _by_text(_compute),
         signatures.result(STRING),
         NO_SPARK,
-        dialects=_FLINK,
     )
 
 
-@JSON.infallible.kernel(
+@JSON.only(Dialect.FLINK).infallible.kernel(
     "json_string(value) -> STRING",
     "Write a value as JSON.",
     signatures.takes("json_string", signatures.anything),
     signatures.result(STRING),
     NO_SPARK,
-    dialects=_FLINK,
 )
 def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
     kind = call.arguments[0].type
@@ -119,12 +116,11 @@ def _json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return Call(document.type, "json_built", (document,))
 
 
-JSON.add(
+JSON.only(Dialect.FLINK).add(
     "json(text) -> STRING",
     "Take text as JSON: JSON_OBJECT and JSON_ARRAY put it in as it is.",
     _json,
     function.never,
-    dialects=_FLINK,
 )
 JSON.add_inner(
     "json_document",
@@ -156,19 +152,17 @@ def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return _built("{", members, "}")
 
 
-JSON.add(
+JSON.only(Dialect.FLINK).add(
     "json_array(value, …) -> STRING",
     "Write an array of JSON; NULLs are left out.",
     _json_array,
     function.never,
-    dialects=_FLINK,
 )
-JSON.add(
+JSON.only(Dialect.FLINK).add(
     "json_object(KEY name VALUE value, … [NULL | ABSENT ON NULL]) -> STRING",
     "Write an object of JSON.",
     _json_object,
     function.never,
-    dialects=_FLINK,
 )
 JSON.infallible.add_inner(
     "json_built",

@@ -182,14 +182,13 @@ def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return typed_call("json_length", text.taken("json_length", arguments, 0, dialect), path)
 
 
-JSON.infallible.add(
+JSON.only(Dialect.FLINK).infallible.add(
     "json_length(text [, path]) -> INT",
     "Count the elements of an array, or the names of an object; a scalar has one.",
     _json_length,
     _by_path(length_at),
     result(INT, nullable=True),
     NO_SPARK,
-    dialects=frozenset((Dialect.FLINK,)),
 )
 JSON.infallible.add(
     "is_json(text) -> BOOLEAN",

@@ -97,7 +97,7 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, made, None).array(call.type, null)
 
 
-@NESTED.infallible.kernel(
+@NESTED.only(FLINK).infallible.kernel(
     "array_slice(ARRAY, first [, last]) -> ARRAY",
     "Keep the elements from a place to another, counted from 1, or from the end if negative.",
     takes("array_slice", ARRAY, integer, integer, least=2),
@@ -107,7 +107,6 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
         f"transform(filter(transform({arguments[0]}, (x, i) -> struct(x, i)), "
         f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
     ),
-    dialects=frozenset({FLINK}),
 )
 def _part_kernel(call: Call, values: Values, rows: int) -> Value:
     """Keep elements from a place to another, both included; flink counts 0 as the first."""
@@ -128,12 +127,11 @@ def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return takes("shuffle", ARRAY)(arguments, dialect)
 
 
-@NESTED.infallible.kernel(
+@NESTED.only(Dialect.SPARK).infallible.kernel(
     "shuffle(ARRAY) -> ARRAY",
     "Put elements into a random order.",
     _shuffle,
     typed_as_first,
-    dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
 )
 def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:

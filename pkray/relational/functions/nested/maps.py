@@ -229,13 +229,12 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
 
 
-@NESTED.infallible.kernel(
+@NESTED.only(Dialect.FLINK).infallible.kernel(
     "map_union(MAP, …) -> MAP",
     "Put maps together; of a key that several have, the last value counts.",
     signatures.takes("map_union", MAP, rest=MAP, alike=True),
     _united,
     _map_union_spark,
-    dialects=frozenset({Dialect.FLINK}),
 )
 def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
     """Put maps together; of a key that several have, the last value counts."""

@@ -150,12 +150,11 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
     )
 
 
-@MATHEMATICS.infallible.kernel(
+@MATHEMATICS.only(Dialect.SPARK).infallible.kernel(
     "randstr(length) -> STRING",
     "Give a random text of letters and digits.",
     _randstr,
     signatures.result(coercion.STRING, nullable=False),
-    dialects=frozenset({Dialect.SPARK}),
     deterministic=False,
 )
 def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -163,15 +162,11 @@ def _randstr_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
     return _texts(np.random.default_rng().choice(_LETTERS, (rows, length)))
 
 
-MATHEMATICS.alias(
+MATHEMATICS.only(Dialect.SPARK).alias(
     "uniform(low, high) -> number",
     "Give a random number between two bounds, the higher one excluded.",
     _uniform,
-    dialects=frozenset({Dialect.SPARK}),
 )
-MATHEMATICS.alias(
-    "rand_integer(bound) -> INT",
-    "Give a random integer from 0 on, below a bound.",
-    _rand_integer,
-    dialects=frozenset({Dialect.FLINK}),
+MATHEMATICS.only(Dialect.FLINK).alias(
+    "rand_integer(bound) -> INT", "Give a random integer from 0 on, below a bound.", _rand_integer
 )

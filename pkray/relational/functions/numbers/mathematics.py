@@ -68,18 +68,17 @@ for _name, _what, _kernel in _OF_DOUBLES:
         takes(_name, double, gives=coercion.DOUBLE),
         _kernel,
     )
-_LOGARITHMS: tuple[tuple[str, str, Any, tuple[str, ...]], ...] = (
-    ("ln", "natural logarithm", by_numpy(np.log, null_where=_not_positive), ()),
-    ("log2", "logarithm to base 2", by_numpy(np.log2, null_where=_not_positive), ()),
-    ("log10", "logarithm to base 10", by_numpy(np.log10, null_where=_not_positive), ()),
+_LOGARITHMS: tuple[tuple[str, str, Any], ...] = (
+    ("ln", "natural logarithm", by_numpy(np.log, null_where=_not_positive)),
+    ("log2", "logarithm to base 2", by_numpy(np.log2, null_where=_not_positive)),
+    ("log10", "logarithm to base 10", by_numpy(np.log10, null_where=_not_positive)),
     (
         "log1p",
         "natural logarithm of 1 more than a number",
         by_numpy(np.log1p, null_where=lambda number: number <= -1),
-        (),
     ),
 )
-for _name, _what, _kernel, _synonyms in _LOGARITHMS:
+for _name, _what, _kernel in _LOGARITHMS:
     MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what}; NULL where there is none.",
@@ -137,11 +136,8 @@ def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve sign: a DOUBLE; in the flink dialect of the number's own type."""
     value = takes("sign", double, gives=coercion.DOUBLE)(arguments, dialect)
     own = arguments[0].type
-    return (
-        coercion.cast_to(value, own)
-        if dialect is Dialect.FLINK and own.root in coercion.NUMBERS
-        else value
-    )
+    is_own = dialect is Dialect.FLINK and own.root in coercion.NUMBERS
+    return coercion.cast_to(value, own) if is_own else value
 
 
 MATHEMATICS.infallible.add(

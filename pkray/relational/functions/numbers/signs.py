@@ -31,17 +31,14 @@ def _one_number(name: str) -> Resolver:
     return resolve
 
 
-def _negative(call: Call, values: Sequence[Value], rows: int) -> Value:
-    compute = pc.negate if call.function.endswith(WRAPPING) else pc.negate_checked
-    if call.type.root in (*FLOATS, "DECIMAL"):
-        return pc.negate(values[0])
-    return checked(call, values, rows, compute, f"overflows {call.type.root}")
+_COMPUTES = {"negative": (pc.negate, pc.negate_checked), "abs": (pc.abs, pc.abs_checked)}
 
 
-def _abs(call: Call, values: Sequence[Value], rows: int) -> Value:
-    compute = pc.abs if call.function.endswith(WRAPPING) else pc.abs_checked
+def _computed(call: Call, values: Sequence[Value], rows: int) -> Value:
+    plain, exact = _COMPUTES[call.function.removesuffix(WRAPPING)]
     if call.type.root in (*FLOATS, "DECIMAL"):
-        return pc.abs(values[0])
+        return plain(values[0])
+    compute = plain if call.function.endswith(WRAPPING) else exact
     return checked(call, values, rows, compute, f"overflows {call.type.root}")
 
 
@@ -54,15 +51,15 @@ def _minus(call: Call, arguments: Sequence[str]) -> str:
     return f"(- {arguments[0]})"
 
 
-for _name, _usage, _about, _kernel, _spark in (
-    ("negative", "- number -> number", "Turn the sign of a number.", _negative, _minus),
-    ("abs", "abs(number) -> number", "Give a number without its sign.", _abs, None),
+for _name, _usage, _about, _spark in (
+    ("negative", "- number -> number", "Turn the sign of a number.", _minus),
+    ("abs", "abs(number) -> number", "Give a number without its sign.", None),
 ):
-    ARITHMETIC.add(_usage, _about, _one_number(_name), _kernel, spark=_spark, name=_name)
+    ARITHMETIC.add(_usage, _about, _one_number(_name), _computed, spark=_spark, name=_name)
     ARITHMETIC.infallible.add_inner(
         _name + WRAPPING,
         f"{_about[:-1]}; the least integer stays.",
-        _kernel,
+        _computed,
         lambda arguments: arguments[0].type,
         spark=_spark_one_wrapping,
     )

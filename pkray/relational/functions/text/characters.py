@@ -123,11 +123,10 @@ for _name, _about, _pattern in (
         rf"\A[\x00- ]*[+-]?(?:NaN|Infinity|(?:{_DIGITS}|{_HEX})[fFdD]?)[\x00- ]*\z",
     ),
 ):
-    TEXT.infallible.add(
+    TEXT.only(Dialect.FLINK).infallible.add(
         f"{_name}(text) -> BOOLEAN",
         f"{_about[:-1]}; not for NULL and ''.",
         takes(_name, text, gives=BOOLEAN, nullable=False),
         _matching(_pattern),
         spark=NO_SPARK,
-        dialects=frozenset((Dialect.FLINK,)),
     )

@@ -355,6 +355,4 @@ for _name, _about, _resolve in (
     ("to_base64", "Write text in base 64.", _to_base64),
     ("from_base64", "Read text that is written in base 64.", _from_base64),
 ):
-    TEXT.add(
-        f"{_name}(text) -> STRING", _about, _resolve, never, dialects=frozenset((Dialect.FLINK,))
-    )
+    TEXT.only(Dialect.FLINK).add(f"{_name}(text) -> STRING", _about, _resolve, never)

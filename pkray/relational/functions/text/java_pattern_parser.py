@@ -173,7 +173,10 @@ class Parser:
         return [self._letter(letter)]
 
     def _letter(self, letter: str) -> Chars:
-        ranges = ((ord(letter), ord(letter)),)
+        return self._letters(letter, letter)
+
+    def _letters(self, first: str, last: str) -> Chars:
+        ranges = ((ord(first), ord(last)),)
         return Chars(with_other_case(ranges) if "i" in self.flags else ranges)
 
     def _group(self) -> list[Node]:
@@ -389,8 +392,7 @@ class Parser:
         last = self._member()
         if isinstance(last, Chars) or last < first:
             raise PatternError(start, "a range ends before it begins; write \\- for a hyphen")
-        ranges = ((ord(first), ord(last)),)
-        return Chars(with_other_case(ranges) if "i" in self.flags else ranges)
+        return self._letters(first, last)
 
     def _member(self) -> str | Chars:
         letter, start = self._next(), self.place

@@ -338,10 +338,9 @@ def _split_index(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
     return case_of([missing, empty], [untyped_null(), untyped_null(), found], dialect)
 
 
-TEXT.add(
+TEXT.only(Dialect.FLINK).add(
     "split_index(text, separator, place INT) -> STRING",
     "Give a part of divided text, counted from 0; NULL where there is none.",
     _split_index,
     never,
-    dialects=frozenset((Dialect.FLINK,)),
 )

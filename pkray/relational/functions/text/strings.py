@@ -397,9 +397,6 @@ def _quote(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     return function.resolve("concat", (one, inside, one), dialect)
 
 
-TEXT.alias(
-    "quote(text) -> STRING",
-    "Put text into single quotes, those in it after a backslash.",
-    _quote,
-    dialects=frozenset({Dialect.SPARK}),
+TEXT.only(Dialect.SPARK).alias(
+    "quote(text) -> STRING", "Put text into single quotes, those in it after a backslash.", _quote
 )

@@ -22,7 +22,6 @@ from pkray.schema.types import STRINGS, DataType
 
 CLOCK = DataType("TIME", precision=3)
 _DAY = SECONDS * 10**6
-_SPARK = frozenset({Dialect.SPARK})
 _SECONDS = DataType("DECIMAL", precision=16, scale=6)
 _UNITS = ("hour", "minute", "second", "millisecond", "microsecond")
 
@@ -163,53 +162,49 @@ for _name, _about in (
     ("to_time", "Read a time of day, by a pattern if there is one; what is none fails."),
     ("try_to_time", "Read a time of day, by a pattern if there is one; NULL for what is none."),
 ):
-    TIME.alias(f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name), dialects=_SPARK)
+    TIME.only(Dialect.SPARK).alias(f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name))
 for _name, _what, _taken in (
     ("time_from_seconds", "seconds", seconds),
     ("time_from_millis", "milliseconds", signatures.bigint),
     ("time_from_micros", "microseconds", signatures.bigint),
 ):
-    TIME.add(
+    TIME.only(Dialect.SPARK).add(
         f"{_name}(number) -> TIME(3)",
         f"Give the time of day so many {_what} after midnight.",
         signatures.takes(_name, _taken),
         _from_number,
         signatures.result(CLOCK),
-        dialects=_SPARK,
     )
 for _name, _what, _kind in (
     ("time_to_seconds", "seconds", DataType("DECIMAL", precision=14, scale=6)),
     ("time_to_millis", "milliseconds", coercion.BIGINT),
     ("time_to_micros", "microseconds", coercion.BIGINT),
 ):
-    TIME.infallible.add(
+    TIME.only(Dialect.SPARK).infallible.add(
         f"{_name}(TIME) -> {_kind}",
         f"Count the {_what} since midnight.",
         signatures.takes(_name, time_of_day),
         _to_number,
         signatures.result(_kind),
-        dialects=_SPARK,
     )
 
 
-@TIME.infallible.kernel(
+@TIME.only(Dialect.SPARK).infallible.kernel(
     "time_trunc(unit, TIME) -> TIME(3)",
     "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
     _with_unit("time_trunc", 1),
     signatures.result(CLOCK),
-    dialects=_SPARK,
 )
 def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
     millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
     return built(millis // size * size, call.type, values, rows)
 
 
-@TIME.infallible.kernel(
+@TIME.only(Dialect.SPARK).infallible.kernel(
     "time_diff(unit, start TIME, end TIME) -> BIGINT",
     "Count whole units between times of day, towards zero.",
     _with_unit("time_diff", 2),
     signatures.result(coercion.BIGINT),
-    dialects=_SPARK,
 )
 def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
     start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])

@@ -23,9 +23,6 @@ for _name, _given, _about in (
     ("make_dt_interval", "days, hours, minutes, seconds", "Make an interval of days and seconds."),
     ("make_ym_interval", "years, months", "Make an interval of months."),
 ):
-    TIME.alias(
-        f"{_name}([{_given}]) -> INTERVAL",
-        _about,
-        _made_by_the_binder(_name),
-        dialects=frozenset({Dialect.SPARK}),
+    TIME.only(Dialect.SPARK).alias(
+        f"{_name}([{_given}]) -> INTERVAL", _about, _made_by_the_binder(_name)
     )

@@ -155,9 +155,8 @@ TIME.alias(
     "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
     _convert_timezone,
 )
-TIME.alias(
+TIME.only(FLINK).alias(
     "convert_tz(text, source, target) -> STRING",
     "Shift a time, written as 'yyyy-MM-dd HH:mm:ss', from one zone to another.",
     _convert_tz,
-    dialects=frozenset({FLINK}),
 )

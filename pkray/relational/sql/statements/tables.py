@@ -36,7 +36,7 @@ def create_table(cursor: Cursor) -> CreateTable:
     if cursor.word() == "(":
         cursor.listed("a column", lambda: _table_part(cursor, columns, keys, watermark))
     like = cursor.name("a table") if cursor.take("LIKE") else ()
-    said = _clauses(cursor)
+    said = _clauses(cursor, CreateTable(name, tuple(columns), tuple(keys), if_not_exists=missing))
     if not like and cursor.take("LIKE"):
         like = cursor.name("a table")
     if like and (columns or cursor.word() in ("(", "AS")):
@@ -45,38 +45,22 @@ def create_table(cursor: Cursor) -> CreateTable:
             "change the new table by ALTER TABLE",
             **cursor.place(),
         )
-    tree = None
-    if cursor.take("AS"):
-        tree = cursor.tree()
-    using = said.get("using")
-    return CreateTable(
-        name,
-        tuple(columns),
-        tuple(keys),
-        tuple(str(each) for each in said.get("partition", ())),  # type: ignore[attr-defined]
-        tuple(said.get("options", ())),  # type: ignore[arg-type]
-        str(said["comment"]) if "comment" in said else None,
-        watermark[0] if watermark else None,
-        str(using) if using else None,
-        missing,
-        tree,
-        like,
-    )
+    tree = cursor.tree() if cursor.take("AS") else None
+    mark = watermark[0] if watermark else None
+    return replace(said, watermark=mark, tree=tree, like=like)
 
 
-def _clauses(cursor: Cursor) -> dict[str, object]:
-    """Read what stands after the columns of a table, in any order."""
-    said: dict[str, object] = {}
+def _clauses(cursor: Cursor, said: CreateTable) -> CreateTable:
+    """Add what stands after the columns of a table, in any order."""
     while not cursor.is_done() and cursor.word() not in ("AS", "LIKE", ";"):
         if cursor.take("USING"):
-            said["using"] = cursor.identifier("a format").lower()
+            said = replace(said, using=cursor.identifier("a format").lower())
         elif cursor.take("COMMENT"):
-            said["comment"] = cursor.string("a comment")
+            said = replace(said, comment=cursor.string("a comment"))
         elif cursor.take("PARTITIONED", "BY"):
-            said["partition"] = cursor.names("a partition column")
+            said = replace(said, partition_by=cursor.names("a partition column"))
         elif cursor.take("TBLPROPERTIES") or cursor.take("WITH") or cursor.take("OPTIONS"):
-            before = list(said.get("options", ()))  # type: ignore[call-overload]
-            said["options"] = [*before, *_options(cursor)]
+            said = replace(said, options=(*said.options, *_options(cursor)))
         else:
             raise cursor.unexpected(
                 "USING, COMMENT, PARTITIONED BY, TBLPROPERTIES (…) or WITH (…) is expected"
