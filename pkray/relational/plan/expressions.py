@@ -79,6 +79,17 @@ class Literal(Expression):
         return self.type, repr(self.value)
 
 
+COMPARISONS = {
+    "equal": "=",
+    "not_equal": "<>",
+    "less": "<",
+    "less_equal": "<=",
+    "greater": ">",
+    "greater_equal": ">=",
+}
+"""The functions that compare two values, and the operators that they are written by."""
+
+
 @dataclass(frozen=True)
 class Call(Expression):
     """A function of its arguments.

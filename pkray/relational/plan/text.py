@@ -35,12 +35,7 @@ _OPERATORS = {
     "multiply": "*",
     "divide": "/",
     "mod": "%",
-    "equal": "=",
-    "not_equal": "<>",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
+    **ir.COMPARISONS,
     "and": "AND",
     "or": "OR",
 }

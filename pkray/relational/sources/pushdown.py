@@ -18,14 +18,6 @@ from pkray.scan.predicate import Predicate
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import INTEGERS, DataField, DataType
 
-_COMPARISONS = {
-    "equal": "=",
-    "not_equal": "<>",
-    "less": "<",
-    "less_equal": "<=",
-    "greater": ">",
-    "greater_equal": ">=",
-}
 _FLOATS = ("FLOAT", "DOUBLE")
 _ONE_ROW = pa.record_batch([pa.nulls(1)], ["none"]).select([])
 
@@ -91,8 +83,8 @@ def _of_call(part: ir.Call, schema: TableSchema, negated: bool = False) -> Condi
     if name in ("is_null", "is_not_null"):
         field = _field(arguments[0], schema)
         return IsNull(field.name, (name == "is_not_null") != negated) if field else None
-    if name in _COMPARISONS:
-        return _comparison(_COMPARISONS[name], arguments[0], arguments[1], schema, negated)
+    if name in ir.COMPARISONS:
+        return _comparison(ir.COMPARISONS[name], arguments[0], arguments[1], schema, negated)
     field = _field(arguments[0], schema) if arguments else None
     values = [_constant(each) for each in arguments[1:]]
     if field is None or any(value is None for value in values):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -14,7 +14,7 @@ from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
-from pkray.relational.functions.function import Kernel, Value, typed_call
+from pkray.relational.functions.function import Typing, Value, typed_call
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
     MAP,
@@ -88,14 +88,15 @@ def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Ex
     return typed_call(name, arguments[0])
 
 
-def _map_parts(keys: bool) -> Kernel:
-    def kernel(call: Call, values: Values, rows: int) -> Value:
-        lists = Lists.of(values[0], rows)
-        part = lists.values if keys else lists.items
-        assert part is not None
-        return Lists(lists.lengths, part, lists.null).array(call.type)
+def _map_part(call: Call, values: Values, rows: int) -> Value:
+    lists = Lists.of(values[0], rows)
+    part = lists.values if call.function == "map_keys" else lists.items
+    assert part is not None
+    return Lists(lists.lengths, part, lists.null).array(call.type)
 
-    return kernel
+
+def _array_of(kind_of: Callable[[Expression], DataType]) -> Typing:
+    return lambda arguments: array_type(kind_of(arguments[0]), arguments[0].type.nullable)
 
 
 def _united(arguments: tuple[Expression, ...]) -> DataType:
@@ -162,20 +163,14 @@ def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lists.lengths, entries, lists.null).array(call.type)
 
 
-NESTED.infallible.add(
-    "map_keys(MAP) -> ARRAY",
-    "Give a map's keys.",
-    signatures.takes("map_keys", MAP),
-    _map_parts(keys=True),
-    lambda arguments: array_type(key_of(arguments[0]), arguments[0].type.nullable),
-)
-NESTED.infallible.add(
-    "map_values(MAP) -> ARRAY",
-    "Give a map's values.",
-    signatures.takes("map_values", MAP),
-    _map_parts(keys=False),
-    lambda arguments: array_type(value_of(arguments[0]), arguments[0].type.nullable),
-)
+for _what, _kind_of in (("keys", key_of), ("values", value_of)):
+    NESTED.infallible.add(
+        f"map_{_what}(MAP) -> ARRAY",
+        f"Give a map's {_what}.",
+        signatures.takes(f"map_{_what}", MAP),
+        _map_part,
+        _array_of(_kind_of),
+    )
 
 
 def _map_union_spark(call: Call, arguments: Sequence[str]) -> str:

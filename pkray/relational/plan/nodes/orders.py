@@ -136,8 +136,22 @@ class Over(OneInput):
             yield Lint("not-exact", "rows that are equal in the order of OVER stand by arrival")
 
 
+class _Numbered(OneInput):
+    """Keeps rows by their number in a partition; the number goes to a column, or is not kept."""
+
+    rank_name: str | None
+
+    @cached_property
+    def fields(self) -> Fields:
+        rank = (Field(self.rank_name, BIGINT),) if self.rank_name else ()
+        return self.input.fields + Fields(rank)
+
+    def window_bounds(self) -> WindowBounds | None:
+        return self.input.window_bounds()
+
+
 @dataclass(frozen=True)
-class TopN(OneInput):
+class TopN(_Numbered):
     """Keeps the rows of each partition whose number in the order is from `start` to `end`.
 
     Attributes:
@@ -149,11 +163,6 @@ class TopN(OneInput):
     start: int
     end: int
     rank_name: str | None = None
-
-    @cached_property
-    def fields(self) -> Fields:
-        rank = (Field(self.rank_name, BIGINT),) if self.rank_name else ()
-        return self.input.fields + Fields(rank)
 
     def described(self) -> list[tuple[str, str]]:
         return [
@@ -185,9 +194,6 @@ class TopN(OneInput):
         kept = "rows" if "D" in change_kinds(self.input) else f"{self.end} rows a partition"
         return (State("rankState", "ordered", self.partition_by, kept),)
 
-    def window_bounds(self) -> WindowBounds | None:
-        return self.input.window_bounds()
-
     def is_windowed(self) -> bool:
         return are_of_windows(self.input, self.partition_by)
 
@@ -201,7 +207,7 @@ class TopN(OneInput):
 
 
 @dataclass(frozen=True)
-class Deduplicate(OneInput):
+class Deduplicate(_Numbered):
     """Keeps the first or the last row of each key: ROW_NUMBER() = 1 by one time column.
 
     Attributes:
@@ -213,11 +219,6 @@ class Deduplicate(OneInput):
     order_by: str | None
     keep_first: bool
     rank_name: str | None = None
-
-    @cached_property
-    def fields(self) -> Fields:
-        rank = (Field(self.rank_name, BIGINT),) if self.rank_name else ()
-        return self.input.fields + Fields(rank)
 
     def described(self) -> list[tuple[str, str]]:
         return [
@@ -251,9 +252,6 @@ class Deduplicate(OneInput):
         if change_kinds(self.input) == INSERT:
             return (State("deduplicateState", "fold", self.keys, "keys"),)
         return (State("deduplicateState", "ordered", self.keys, "rows"),)
-
-    def window_bounds(self) -> WindowBounds | None:
-        return self.input.window_bounds()
 
     def is_windowed(self) -> bool:
         return are_of_windows(self.input, self.keys)

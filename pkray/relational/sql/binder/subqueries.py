@@ -15,17 +15,10 @@ from pkray.relational.sql.binder.context import BoundQuery, Queries
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
 from pkray.relational.sql.binder.patterns import as_interval_join, pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
-from pkray.relational.sql.expressions.operators import negation
+from pkray.relational.sql.expressions.operators import BINARY, negation
 from pkray.relational.sql.places import placed, wrong
 
-_COMPARISONS: dict[type[exp.Expr], str] = {
-    exp.EQ: "equal",
-    exp.NEQ: "not_equal",
-    exp.LT: "less",
-    exp.LTE: "less_equal",
-    exp.GT: "greater",
-    exp.GTE: "greater_equal",
-}
+_COMPARISONS = (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE)
 Bind = Callable[[exp.Expr], ir.Expression]
 
 
@@ -286,7 +279,7 @@ def _quantified(node: exp.Expr) -> tuple[str, bool, exp.Expr] | None:
         query = query.this
     if not isinstance(query, exp.Query):
         return None
-    return _COMPARISONS[type(node)], isinstance(node.expression, exp.Any), query
+    return BINARY[type(node)], isinstance(node.expression, exp.Any), query
 
 
 def _is_null(value: ir.Expression) -> ir.Expression:

@@ -26,7 +26,7 @@ from pkray.relational.functions.signatures import (
 )
 from pkray.relational.functions.spans import DAY_SECOND, YEAR_MONTH
 from pkray.relational.functions.time.arguments import timestamp
-from pkray.relational.plan.expressions import Cast, Expression, Literal
+from pkray.relational.plan.expressions import COMPARISONS, Cast, Expression, Literal
 from pkray.relational.sql.expressions.base import BaseBinder
 from pkray.relational.sql.expressions.intervals import (
     MICROS,
@@ -42,9 +42,7 @@ _SPARK = Dialect.SPARK
 _TIMES = ("DATE", *TIMESTAMPS)
 _SIZES = {**MICROS, **MONTHS}
 _EXACT = DataType("DECIMAL", precision=18, scale=6)
-_COMPARISONS = (
-    *("equal", "not_equal", "not_distinct", "less", "less_equal", "greater", "greater_equal"),
-)
+_COMPARISONS = (*COMPARISONS, "not_distinct")
 
 
 def _call(name: str, *arguments: Expression) -> Expression:

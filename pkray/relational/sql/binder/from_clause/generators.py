@@ -251,6 +251,5 @@ class Generators:
 
 def default_names(dialect: Dialect, count: int) -> list[str]:
     """Name columns that have no name: ``col1`` … in the spark dialect, ``EXPR$0`` … in flink."""
-    if dialect is Dialect.SPARK:
-        return [f"col{number + 1}" for number in range(count)]
-    return [f"EXPR${number}" for number in range(count)]
+    begin, first = ("col", 1) if dialect is Dialect.SPARK else ("EXPR$", 0)
+    return [f"{begin}{number}" for number in range(first, first + count)]
