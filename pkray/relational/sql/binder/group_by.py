@@ -28,8 +28,7 @@ def bind_group(state: SelectState, outputs: list[Output], order: list[exp.Ordere
     places: list[exp.Expr] = [each.node for each in outputs if each.node is not None]
     places += [each.this for each in (having, qualify) if each is not None]
     places += [each.this for each in order]
-    for name in state.select.args.get("windows") or ():
-        places.append(name)
+    places += state.select.args.get("windows") or ()
     calls = [call for place in places for call in names.calls_in(place)]
     group = state.select.args.get("group")
     if group is None and not calls and having is None:
@@ -130,9 +129,11 @@ def _complete(state: SelectState, grouping: Grouping) -> None:
         builder.equate(domain.ref(name), builder.right.ref(pair.column), null_safe=pair.null_safe)
     joined = Rows(builder.join(JoinKind.LEFT), state.queries.numbers)
     columns: list[tuple[str, Expression]] = [(name, joined.ref(name)) for name in names]
-    for each in grouping.rows.node.fields:
-        if each.name not in state.correlated:
-            columns.append((each.name, counted(joined.ref(each.name), each.type.nullable)))
+    columns += [
+        (each.name, counted(joined.ref(each.name), each.type.nullable))
+        for each in grouping.rows.node.fields
+        if each.name not in state.correlated
+    ]
     grouping.domain = {
         pair.outer.name: name
         for name, pair in zip(names, state.pairs, strict=True)

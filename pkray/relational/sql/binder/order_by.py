@@ -31,7 +31,7 @@ def finished(
 ) -> BoundQuery:
     """Project, sort, make distinct and limit."""
     names = tuple(output.name for output in outputs)
-    limit, offset = _limit(state)
+    limit, offset = read_limit(state.queries, state.select)
     distinct = state.select.args.get("distinct")
     if distinct is not None and distinct.args.get("on"):
         raise unsupported(
@@ -150,10 +150,6 @@ def _order_value(
             if state.base.key(output.name) == state.base.key(node.name):
                 return value
     return state.bound(node)
-
-
-def _limit(state: SelectState) -> tuple[int | None, int]:
-    return read_limit(state.queries, state.select)
 
 
 def _sort(

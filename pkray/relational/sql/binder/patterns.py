@@ -155,18 +155,15 @@ def pruned(node: nodes.Node, needed: Iterable[str]) -> nodes.Node:
         return projected(pruned(node.input, below), kept)
     if isinstance(node, nodes.Filter):
         return replace(node, input=pruned(node.input, wanted | node.condition.columns()))
-    if isinstance(node, nodes.Hint | nodes.Limit):
-        return replace(node, input=pruned(node.input, wanted))
-    if isinstance(node, nodes.Sort):
-        by = {key.column for key in node.order_by}
-        return replace(node, input=pruned(node.input, wanted | by))
-    if isinstance(node, nodes.TopN):
-        below = (wanted - {node.rank_name}) | {key.column for key in node.order_by}
-        rank = node.rank_name if node.rank_name in wanted else None
-        rows = pruned(node.input, below | set(node.partition_by))
-        return replace(node, input=rows, rank_name=rank)
-    if isinstance(node, nodes.Deduplicate):
-        below = (wanted - {node.rank_name}) | set(node.keys) | {node.order_by or ""}
+    if isinstance(node, nodes.Hint | nodes.Limit | nodes.Sort):
+        order = node.order_by if isinstance(node, nodes.Sort) else ()
+        return replace(node, input=pruned(node.input, wanted.union(key.column for key in order)))
+    if isinstance(node, nodes.TopN | nodes.Deduplicate):
+        if isinstance(node, nodes.TopN):
+            read = {*node.partition_by, *(key.column for key in node.order_by)}
+        else:
+            read = {*node.keys, node.order_by or ""}
+        below = (wanted - {node.rank_name}) | read
         rank = node.rank_name if node.rank_name in wanted else None
         return replace(node, input=pruned(node.input, below), rank_name=rank)
     if isinstance(node, nodes.Aggregate):
@@ -189,21 +186,10 @@ def _substituted(value: ir.Expression, columns: dict[str, ir.Expression]) -> ir.
     return ir.replace_columns(value, lambda column: columns[column.name])
 
 
-_NEAR = (
-    *(
-        nodes.JoinKind.INNER,
-        nodes.JoinKind.LEFT,
-        nodes.JoinKind.RIGHT,
-        nodes.JoinKind.FULL,
-        nodes.JoinKind.SEMI,
-        nodes.JoinKind.ANTI,
-    ),
-)
-
-
 def as_interval_join(join: nodes.Join) -> nodes.Node:
     """Make a join whose condition bounds the distance of two event times an interval join."""
-    if join.kind not in _NEAR or any(join.null_safe) or join.null_aware:
+    of_subquery = join.kind in (nodes.JoinKind.SINGLE, nodes.JoinKind.MARK)
+    if of_subquery or any(join.null_safe) or join.null_aware:
         return join
     left = {column.name for column in join.left.fields if column.is_rowtime}
     right = {
