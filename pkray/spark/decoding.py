@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
+from pkray import spans
 from pkray.errors import InputError, OptionError, ServiceError
 from pkray.format.snapshot import Snapshot
 from pkray.schema.table_schema import TableSchema
@@ -164,11 +165,12 @@ class _Task:
         self._place = place
         self._targets = rows, bad
         self._channel = channel
+        self._envelope = spans.envelope()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context = TaskContext.get()
         assert context is not None
-        with self._channel.reported():
+        with spans.resumed(self._envelope), spans.span("push"), self._channel.reported():
             decoder = self._decoder(f"{self._place} partition {context.partitionId()}")
             rows, bad = (_Pushing(target, context) for target in self._targets)
             for records in gathered(batches):

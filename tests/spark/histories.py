@@ -2,7 +2,7 @@
 calls them: attempts of tasks that fail or run twice, commits that are killed between two of their
 steps, micro-batches that come again, and columns that come and go.
 
-A plain dict is the model; it is compared with every snapshot.
+A plain dict is the model; it is compared with every snapshot, and with what pypaimon-rust reads.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 import pkray
+from pkray.schema.types import DataType
 from pkray.service.client.writer import TableWriter
 from pkray.spark.sink import BatchWriter, Staged, Staging, StreamWriter
 from pkray.spark.source import TableSource
 from pkray.spark.source_options import SinkOptions
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
+from tests.integration.readers import read_with_rust
 
 Row = dict[str, Any]
 Content = dict[int, Row]
@@ -298,6 +300,9 @@ class History:
         for number, content in self.at.items():
             found = self.table.to_arrow(snapshot_id=number)
             check_rows(found, content, f"snapshot {number}")
+        others = read_with_rust(self.catalog.warehouse, "db.t")
+        if self.content or others.num_rows:
+            check_rows(others, self.content, "what pypaimon-rust reads")
 
     def _created(self, name: str) -> Any:
         columns = [("k", "INT"), *self.kinds.items()]
@@ -341,8 +346,6 @@ def _frame(columns: dict[str, str], has_kinds: bool) -> tuple[StructType, pa.Sch
 
 
 def _arrow(columns: dict[str, str], has_kinds: bool) -> pa.Schema:
-    from pkray.schema.types import DataType
-
     fields = [pa.field("k", pa.int32(), nullable=False)]
     fields += [pa.field(name, DataType.parse(kind).arrow) for name, kind in columns.items()]
     return pa.schema([*fields, *([pa.field(KINDS, pa.string())] if has_kinds else [])])

@@ -10,6 +10,7 @@ from tests.spark.histories import History
 
 QUICK, ALL = 4, 200
 
+pytest.importorskip("pypaimon_rust.datafusion")
 pytestmark = pytest.mark.skipif(not STREAMS, reason="streams by format came with Spark 4.1")
 
 
