@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import pkray.spark
+from pkray import tracing
 from pkray.errors import InputError
 from tests.spark.tables import SCHEMA, content, create, dying_once, rows, spark_rows
 
@@ -35,6 +39,19 @@ def test_row_kinds_delete_and_update(spark, catalog):
     df = spark.createDataFrame(changes).coalesce(1)
     pkray.spark.ingest(df, table, row_kinds="op")
     assert content(table).equals(rows((2, "c", 2.5), (3, "d", 3.0)))
+
+
+def test_a_batch_is_a_span_with_its_commit_below_it(spark, catalog):
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    tracing.start(provider)
+    try:
+        pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), create(catalog))
+    finally:
+        tracing.stop()
+    made = {each.name: each for each in exporter.get_finished_spans()}
+    batch, commit = made["pkray.spark_batch"], made["pkray.commit"]
+    assert commit.parent.span_id == batch.context.span_id
 
 
 def test_the_same_name_again_makes_no_snapshot(spark, catalog):
