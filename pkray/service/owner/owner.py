@@ -55,6 +55,7 @@ from pkray.service.protocol import (
     RoutedBatch,
     RowsPlaced,
     SessionId,
+    Slice,
 )
 from pkray.service.schema_cache import SchemaCache
 from pkray.service.stats import OwnerStats
@@ -359,21 +360,21 @@ class BucketOwner:
             self._idle_copies.watch()
         if asks_one_bucket_a_key(asked):
             self._count_keys(asked.keys.num_rows, len(answer[0]))
-            self._count_by_bucket(asked, np.sort(answer[0]))
+            self._count_by_bucket(asked.slices, answer[0])
         return answer
 
-    def _count_by_bucket(self, asked: Lookup, found: np.ndarray) -> None:
+    def _count_by_bucket(self, slices: Sequence[Slice], found: np.ndarray) -> None:
         """Count the keys of each bucket.
 
         Args:
-            found: int64, positions among the keys, growing.
+            found: int64, positions among the keys.
         """
-        for piece in asked.slices:
-            ends = np.searchsorted(found, (piece.offset, piece.offset + piece.length))
-            missing, labels = (
-                piece.length - int(ends[1] - ends[0]),
-                (self._table, str(piece.bucket)),
-            )
+        counts = [len(found)]  # most lookups ask one bucket, and take no longer than before
+        if len(slices) > 1:
+            ends = [(piece.offset, piece.offset + piece.length) for piece in slices]
+            counts = np.diff(np.searchsorted(np.sort(found), ends))[:, 0].tolist()
+        for piece, count in zip(slices, counts, strict=False):  # none: no bucket
+            labels, missing = (self._table, str(piece.bucket)), piece.length - count
             self._meter.count(names.BUCKET_LOOKUP_KEYS_TOTAL, piece.length, *labels)
             self._meter.count(names.BUCKET_LOOKUP_MISSES_TOTAL, missing, *labels)
 
