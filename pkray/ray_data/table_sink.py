@@ -17,7 +17,6 @@ from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
 from pkray.ray_data.table_source import check_table
 from pkray.rows.input import Missing
 from pkray.service.client.push_batches import PUSH_ROWS, gathered
-from pkray.service.client.pusher import incoming
 from pkray.service.protocol import PushReport
 
 if TYPE_CHECKING:
@@ -87,7 +86,6 @@ class TableSink(Datasink[bytes | None]):
         self, table: Table, session: PushSession, row_kinds: str | None, missing: Missing
     ) -> None:
         self._name = table.name
-        self._schema = table.schema
         self._target = None if session.is_committed else session.target()
         self._row_kinds = row_kinds
         self._missing = missing
@@ -104,10 +102,14 @@ class TableSink(Datasink[bytes | None]):
         return f"pkray {self._name}"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
-        """Refuse a Dataset whose columns do not fit the table, before any task runs.
+        """Refuse a sink that has written a Dataset.
+
+        Args:
+            schema: of the first block that goes into the tasks, which need not be what they write:
+                Ray Data has a task do what comes before the write, too.
 
         Raises:
-            InputError: a column is missing, too many or of another type, or the sink was used.
+            InputError: it was used.
         """
         if self._is_used:
             raise InputError(
@@ -115,10 +117,6 @@ class TableSink(Datasink[bytes | None]):
                 "pkray.ray_data.sink(table)"
             )
         self._is_used = True
-        if isinstance(schema, pa.Schema) and self._target is not None:
-            rows = schema.empty_table()
-            for _ in incoming(rows, self._schema, self._row_kinds, missing=self._missing):
-                pass
 
     def write(self, blocks: Iterable[Block], ctx: TaskContext) -> bytes | None:
         """Push the blocks of a task; give the report of what was pushed."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import random
 import runpy
 import sys
+from operator import itemgetter
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import pkray
 from pkray.errors import InputError
+from tests.effort import examples
 
 pytestmark = pytest.mark.ray
 
@@ -72,6 +76,77 @@ def test_a_task_that_is_killed_runs_again_and_its_rows_come_once(data, table, tm
     assert marked.exists()
     assert content(table) == {key: key for key in range(1000)}
     assert len(table.changelog()) == 1000
+
+
+def dying_once(folder: Path, rng: random.Random, blocks: int):
+    """Give a function of blocks which ends the processes of some tasks, each once."""
+    dies = {number for number in range(blocks) if rng.random() < 0.4} or {0}
+    folder.mkdir(parents=True)
+
+    def pass_on(batch: pa.Table) -> pa.Table:
+        for number in set(batch["block"].to_pylist()) & dies:
+            marked = folder / str(number)
+            if not marked.exists():
+                marked.touch()
+                os._exit(1)
+        return batch.drop_columns("block")
+
+    return pass_on
+
+
+def becomes_the_model(data, catalog, folder: Path, number: int, steps: int) -> None:
+    """Write and read random changes by tasks whose processes are killed."""
+    rng = random.Random(number)
+    options = {"bucket": str(rng.randint(1, 3)), "changelog-producer": "input"}
+    table = catalog.create_table(f"db.h{number}", SCHEMA, ["id"], options=options)
+    model: dict[int, int] = {}
+    models = {0: model}
+    for step in range(steps):
+        keys = rng.sample(range(60), rng.randint(5, 40))
+        rows = [
+            {"id": key, "v": rng.randrange(1000), "kind": rng.choice(["+I", "+I", "-D"]),
+             "block": place % 3}
+            for place, key in enumerate(keys)
+        ]  # fmt: skip
+        changed = data.from_arrow([pa.Table.from_pylist(rows[start::3]) for start in range(3)])
+        dying = dying_once(folder / f"w{number}-{step}", rng, 3)
+        sink = pkray.ray_data.sink(table, row_kinds="kind")
+        changed.map_batches(dying, batch_format="pyarrow").write_datasink(sink)
+        model = dict(model)
+        for row in rows:
+            model.pop(row["id"], None)
+            if row["kind"] == "+I":
+                model[row["id"]] = row["v"]
+        models[sink.snapshot.id] = model
+        if rng.random() < 0.5:
+            table.compact(full=rng.random() < 0.5)
+    (first, old), (last, new) = sorted(rng.sample(sorted(models.items()), 2), key=itemgetter(0))
+    dying = dying_once(folder / f"r{number}", rng, 3)
+    numbered = pkray.ray_data.read(table, snapshot_id=last).map_batches(
+        lambda batch: batch.append_column("block", pc.bit_wise_and(batch["id"], 1)),
+        batch_format="pyarrow",
+    )
+    found = numbered.map_batches(dying, batch_format="pyarrow").take_all()
+    assert {row["id"]: row["v"] for row in found} == new
+    assert len(found) == len(new)
+    replayed = dict(old)
+    for row in pkray.ray_data.changes(table, first + 1, last).sort("_snapshot_id").take_all():
+        replayed.pop(row["id"], None)
+        if row["_row_kind"] != "-D":
+            replayed[row["id"]] = row["v"]
+    assert replayed == new
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_histories_through_killed_tasks_become_the_model(data, ray_catalog, tmp_path, number):
+    becomes_the_model(data, ray_catalog, tmp_path / "marks", number, steps=2)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_many_histories_through_killed_tasks_become_the_model(data, ray_catalog, tmp_path):
+    for number in range(3, 3 + examples(20)):
+        becomes_the_model(data, ray_catalog, tmp_path / "marks", number, steps=5)
 
 
 def test_the_example_runs(ray_cluster, monkeypatch, capsys):

@@ -95,9 +95,21 @@ def test_a_failed_write_leaves_nothing(table):
     assert table.latest_snapshot() is None
 
 
-def test_what_does_not_fit_is_refused_before_tasks_run(table):
+def test_a_task_refuses_rows_that_do_not_fit(table):
+    sink = ray_data.sink(table)
+    sink.on_write_start(SCHEMA)
     with pytest.raises(InputError, match="'v'"):
-        ray_data.sink(table).on_write_start(pa.schema([("k", pa.int32())]))
+        attempt(sink, 0, [block({1: 1}).select(["k"])])
+
+
+def test_what_goes_into_the_tasks_need_not_be_what_they_write(table):
+    sink = ray_data.sink(table)
+    sink.on_write_start(pa.schema([("k", pa.int32()), ("dropped", pa.string())]))
+    complete(sink, [attempt(sink, 0, [block({1: 1})])])
+    assert content(table) == {1: 1}
+
+
+def test_arguments_that_do_not_fit_are_refused(table):
     with pytest.raises(InputError, match="takes a table, and got a str"):
         ray_data.sink("db.t")
     with pytest.raises(OptionError, match="give both, or neither"):
