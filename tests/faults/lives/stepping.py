@@ -140,7 +140,8 @@ def stepping(worlds: Callable[[], World | None]) -> Iterator[None]:
         for module in (ending, stored, watched):
             patch.setattr(module, "time", _Hurried(worlds))
         patch.setattr(os, "urandom", random.Random(time.time_ns()).randbytes)  # a call less
-        patch.setattr(team.ThreadHandle, "_answer", _answered(team.ThreadHandle._answer))
+        answered = staticmethod(_answered(team.ThreadHandle._answer))
+        patch.setattr(team.ThreadHandle, "_answer", answered)
         patch.setattr(local_handle.Job, "start", _in_place)
         patch.setattr(threading, "excepthook", _unless_killed(threading.excepthook))
         with _quiet(), _rarely_collected():
@@ -156,9 +157,9 @@ def _in_place(job: Any) -> None:
 def _answered(answer: Callable[..., None]) -> Callable[..., None]:
     """Have a thread of a dead process end what waits for it, which ends with its process."""
 
-    def answered(self: Any, future: Any, method: str, arguments: Any) -> None:
+    def answered(future: Any, call: Callable[..., Any], arguments: Any) -> None:
         try:
-            answer(self, future, method, arguments)
+            answer(future, call, arguments)
         except Killed:
             future.set_exception(RuntimeError("its process is dead"))
 

@@ -14,6 +14,8 @@ from pkray.service.protocol import SessionId
 class StandInTable:
     """Commits keep the pushed rows; the first ``losses`` commits lose them."""
 
+    name = "default.stand_in"
+
     def __init__(self, directory, schema: pa.Schema, primary_keys, losses: int = 0) -> None:
         self.schema = TableSchema.create(schema, list(primary_keys), [], {"bucket": "2"}, None, 0)
         self.directory = str(directory)
