@@ -159,7 +159,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
 
 @_plant("processes of other incarnations may commit")
 def _(patch: pytest.MonkeyPatch) -> None:
-    for module in (starting, savepoints):
+    for module in (starting, begun):
         patch.setattr(module, "fence_others", _nothing)
     patch.setattr(ending, "fence", _nothing)
 
@@ -193,7 +193,7 @@ def _(patch: pytest.MonkeyPatch) -> None:
                 if name.startswith(f"query-{definition.name}@"):
                     table.consumers.delete(name)
 
-    for module in (starting, savepoints):
+    for module in (starting, begun):
         patch.setattr(module, "free_others", freed)
 
 
