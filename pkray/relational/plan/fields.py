@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import pyarrow as pa
 
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.expressions import ColumnRef
 from pkray.schema.types import DataType
 
@@ -50,12 +50,12 @@ class Fields:
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
 
-    @cached_property
+    @cached_value
     def names(self) -> tuple[str, ...]:
         """List the columns' names."""
         return tuple(column.name for column in self.columns)
 
-    @cached_property
+    @cached_value
     def arrow(self) -> pa.Schema:
         """Give the Arrow schema of the rows."""
         return pa.schema(

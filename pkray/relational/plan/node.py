@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Fields
 
@@ -111,7 +111,7 @@ class Node:
         """List the nodes whose rows this one takes."""
         return ()
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         """Give the columns of the rows that come out."""
         raise NotImplementedError
@@ -269,7 +269,7 @@ class OneInput(Node):
     def with_inputs(self, *inputs: Node) -> Node:
         return replace(self, input=inputs[0])
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return self.input.fields
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pkray.relational.plan import describe
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.node import ALL, Key, Keys, Kinds, Node, OneInput, Passing, State
 from pkray.schema.types import DataType
@@ -65,7 +65,7 @@ class RowKey(OneInput):
     keys: tuple[str, ...]
     name: str = ROW_KEY
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return Fields((Field(self.name, DataType("BYTES", nullable=False)), *self.input.fields))
 

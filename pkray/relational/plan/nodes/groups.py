@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pkray.relational.plan import describe
 from pkray.relational.plan.aggregates import facts
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.relational.plan.fields import Field, Fields
@@ -46,7 +46,7 @@ class Aggregate(OneInput):
     aggregates: tuple[tuple[str, AggregateCall], ...]
     slices: Slices | None = field(default=None, metadata={IF_SET: True})
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         keys = self.input.fields.only(self.keys)
         return keys + Fields(tuple(Field(name, call.type) for name, call in self.aggregates))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 from itertools import product
 
 from pkray.relational.plan import describe
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
@@ -79,13 +79,13 @@ class Pairing(TwoInputs):
         """Say what holds besides; each kind has it as an attribute, behind its own ones."""
         raise NotImplementedError
 
-    @cached_property
+    @cached_value
     def right_fields(self) -> Fields:
         """Give the right side's columns under the names they have in the result."""
         pairs = zip(self.right.fields, self.right_names, strict=True)
         return Fields(tuple(replace(column, name=name) for column, name in pairs))
 
-    @cached_property
+    @cached_value
     def names_given(self) -> Mapping[str, str]:
         """Map each right column to its name in the result."""
         return dict(zip(self.right.fields.names, self.right_names, strict=True))
@@ -176,7 +176,7 @@ class Join(_Stateful):
     null_aware: bool = False
     mark_name: str | None = None
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         if self.kind is not JoinKind.MARK:
             return _joined_fields(self)
@@ -281,7 +281,7 @@ class IntervalJoin(_Stateful):
     upper: int
     condition: Expression = TRUE
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return _joined_fields(self)
 
@@ -328,7 +328,7 @@ class TemporalJoin(Pairing):
             self.condition,
         )  # fmt: skip
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         right = Fields(tuple(replace(column, is_rowtime=False) for column in self.right_fields))
         return self.left.fields + (_all_nullable(right) if self.kind is JoinKind.LEFT else right)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from pkray.relational.plan import describe, over
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import SortKey, WindowCall
 from pkray.relational.plan.fields import Field, Fields
@@ -48,7 +48,7 @@ class Over(OneInput):
     calls: tuple[tuple[str, WindowCall], ...]
     waits: bool = field(default=False, metadata={IF_SET: True})
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return self.input.fields + Fields(
             tuple(Field(name, call.type) for name, call in self.calls)
@@ -141,7 +141,7 @@ class _Numbered(OneInput):
 
     rank_name: str | None
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         rank = (Field(self.rank_name, BIGINT),) if self.rank_name else ()
         return self.input.fields + Fields(rank)

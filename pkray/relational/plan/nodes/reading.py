@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
 
 from pkray.relational.plan import describe
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.expressions import TRUE, Expression, Literal
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.node import ALL, INSERT, NO_KEYS, Keys, Kinds, Lint, Node
@@ -30,7 +30,7 @@ class Scan(Node):
     condition: Expression = TRUE
     options: tuple[tuple[str, str], ...] = ()
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         fields = self.source.fields
         return fields if self.columns is None else fields.only(self.columns)
@@ -74,7 +74,7 @@ class Values(Node):
     columns: Fields
     rows: tuple[tuple[Literal, ...], ...]
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return self.columns
 

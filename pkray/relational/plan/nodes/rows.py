@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from itertools import product
 from typing import Any
 
 from pkray.relational.plan import describe
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.expressions import TRUE, Call, Cast, ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import injective_source, upsert_keys
@@ -60,7 +60,7 @@ class Project(Passing):
 
     columns: tuple[tuple[str, Expression], ...]
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return Fields(tuple(self._field(name, value) for name, value in self.columns))
 
@@ -146,7 +146,7 @@ class Expand(Passing):
     id_name: str
     number_name: str | None = None
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         columns = [
             replace(column, type=column.type.with_nullable(True))
@@ -203,7 +203,7 @@ class Unnest(Passing):
     udf: Any = None
     keeps: tuple[str, ...] | None = field(default=None, metadata={IF_SET: True})
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         added = zip(self.names, self.types, strict=True)
         below = self.input.fields
@@ -264,7 +264,7 @@ class WatermarkAssign(Passing):
     time: str
     delay: Expression
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return Fields(
             tuple(

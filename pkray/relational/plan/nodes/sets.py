@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
 
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.node import ALL, INSERT, NO_KEYS, Keys, Kinds, Node, State, TwoInputs
 from pkray.relational.plan.nodes.changes import Exchange
@@ -31,7 +31,7 @@ class SetOperation(TwoInputs):
     kind: SetKind
     all: bool
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         return Fields(
             tuple(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 
 from pkray.relational.plan import describe
+from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.node import (
     IF_SET,
@@ -82,7 +82,7 @@ class Window(OneInput):
         """Whether results change, instead of being given once when the watermark passes."""
         return self.early is not None or self.lateness > 0
 
-    @cached_property
+    @cached_value
     def fields(self) -> Fields:
         time = self.input.fields[self.time].type.with_nullable(False)
         millis = DataType(time.root, False, precision=max(time.precision or 0, 3))
