@@ -137,15 +137,14 @@ def becomes_the_model(data, catalog, folder: Path, number: int, steps: int) -> N
     assert replayed == new
 
 
-@pytest.mark.parametrize("number", [1, 2])
-def test_histories_through_killed_tasks_become_the_model(data, ray_catalog, tmp_path, number):
-    becomes_the_model(data, ray_catalog, tmp_path / "marks", number, steps=2)
+def test_a_history_through_killed_tasks_becomes_the_model(data, ray_catalog, tmp_path):
+    becomes_the_model(data, ray_catalog, tmp_path / "marks", 1, steps=2)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_many_histories_through_killed_tasks_become_the_model(data, ray_catalog, tmp_path):
-    for number in range(3, 3 + examples(20)):
+    for number in range(2, 2 + examples(20)):
         becomes_the_model(data, ray_catalog, tmp_path / "marks", number, steps=5)
 
 

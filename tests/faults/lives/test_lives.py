@@ -9,7 +9,7 @@ from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
 
-LIVES = 30
+LIVES = 15
 SLOW_LIVES = 600
 TOGETHER = 15
 

@@ -146,6 +146,7 @@ def session(spark) -> Iterator[Any]:
         spark.catalog.dropTempView(name)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [17])
 def test_random_queries_give_the_rows_of_duckdb(session, catalog, seed: int) -> None:
