@@ -197,7 +197,6 @@ class _Writing:
         goal = self._marks.latest_id()
         place = self._begin(once)
         while place is not None:
-            self._check(place)
             latest = goal if once else self._marks.latest_id()
             place = self._write_changes(place, latest)
             if once or place is None or self._stopped.wait(self._sink.poll_interval):
@@ -252,8 +251,11 @@ class _Writing:
         Returns:
             The last place; None: it was stopped before.
         """
+        if latest < place.next_snapshot:
+            self._check(place)
         for number in range(place.next_snapshot, latest + 1):
             snapshot = self._history.find(number)
+            self._check(place)  # it was found before: else a rollback between goes unseen
             if not self._send(self._sink.planner.changes(snapshot), snapshot, is_content=False):
                 return None
             place = Place(number + 1, self._table_id, mark_of(snapshot))

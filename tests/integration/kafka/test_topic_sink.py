@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import pkray
 import pkray.kafka
+from pkray.changelog.change_history import ChangeHistory
 from pkray.errors import (
     ChangeSinkError,
     CommitFencedError,
@@ -352,6 +353,28 @@ def test_a_table_that_is_rolled_back_is_refused(cluster, table):
         put(table, 1, n=number)
     with pytest.raises(SnapshotNotFoundError, match=r"table db\.t was rolled back"):
         sink(table).run(once=True)
+
+
+def test_a_rollback_just_before_a_snapshot_is_found_is_seen(cluster, table, monkeypatch):
+    """So that the changes of the other history do not follow those of the one before."""
+    put(table, 1)
+    before = table.latest_snapshot().id
+    put(table, 1, n=1)
+    sink(table).run(once=True)
+    put(table, 1, n=2)
+    find = ChangeHistory.find
+
+    def found(self, number):
+        monkeypatch.setattr(ChangeHistory, "find", find)
+        table.rollback_to(snapshot_id=before)
+        for other in range(8, 12):
+            put(table, 1, n=other)
+        return find(self, number)
+
+    monkeypatch.setattr(ChangeHistory, "find", found)
+    with pytest.raises(SnapshotNotFoundError, match=r"table db\.t was rolled back"):
+        sink(table).run(once=True)
+    assert shown(cluster) == [("r", None, 1)]
 
 
 def test_content_that_was_not_written_to_its_end_is_written_anew(cluster, table):
