@@ -20,7 +20,7 @@ _SWEEPS = 4
 _BAR, _BAR_HEIGHT, _LABEL = 300, 14, 34
 _MOST_BUCKETS = 50
 _FILL, _FIRST = "#3b7dd8", "#d08010"
-"""Of bars: what is compacted, and level 0, which waits for it."""
+"""Colours of bars: what is compacted, and level 0, which waits for it."""
 _BUSY = (("#d0402f", 0.8), ("#d08010", 0.4), ("#3b7dd8", 0.0))
 """Colours of boxes by the share of time above which their operators work."""
 

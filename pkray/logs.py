@@ -15,7 +15,7 @@ from pkray import spans
 
 VARIABLE = "PKRAY_LOG_FORMAT"
 FIELDS = (*spans.FIELDS, "trace_id", "span_id")
-"""What a line has besides, where it is known."""
+"""Members that a line has besides, where they are known."""
 
 _log = logging.getLogger(__name__)
 _handler: logging.Handler | None = None

@@ -19,7 +19,7 @@ from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.drawn import drawn_document
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Sink
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.plan.plan_diff import PlanDiff, diff_of, refusals

@@ -23,7 +23,7 @@ Messages: TypeAlias = tuple[list[bytes], list[bytes | None]]
 """Keys and values, one a message; a value that is None says that the key is gone."""
 
 _MOST_BYTES = 8 << 20
-"""Of rows that are made text at a time: with all escapes far from the 2 GB of an Arrow text."""
+"""Bounds the rows made text at a time: with all escapes far from the 2 GB of an Arrow text."""
 _KINDS = constants.texts(SHORT)
 _INSERT, _BEFORE, _AFTER, _DELETE = range(4)
 

@@ -18,9 +18,9 @@ _PARTITION = 0
 _ANSWER = 30.0
 """Seconds for a broker's answer."""
 _TIMEOUT_MILLIS = 900_000
-"""Of a transaction: the most that brokers allow by default, as a snapshot may be large."""
+"""Limits a transaction to the most that brokers allow by default: a snapshot may be large."""
 _QUEUED_KILOBYTES = 64 << 10
-"""Of messages that no broker has yet: enough to keep several of them busy."""
+"""Bounds the messages that no broker has yet: enough to keep several of them busy."""
 _QUEUE_WAIT = 0.1
 """Seconds for which it is waited where librdkafka's queue is full."""
 _log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from typing import Any
 from pkray.errors import MissingFileError, OptionError, QueryError, StorageError, TableExistsError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_known
-from pkray.relational.plan.json_reader import PlanNames, from_json
+from pkray.relational.plan.json.reader import PlanNames, from_json
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.scans import scan_of
 from pkray.relational.session import Environment, QuerySession

@@ -9,7 +9,7 @@
 so that a replayed one changes nothing. Rows go from executors to owners (``batch``, ``streams``).
 `read` and `register` are data sources for tables (``source``), `read_stream` for changes
 (``changes``), with filters pushed down. `sql` answers Spark's SQL over a catalog's tables, and
-`views` gives them names in a session (``queries``, ``texts``, ``needs``). `relation` takes a
+`views` gives them names in a session (``queries``). `relation` takes a
 DataFrame into queries, and runs plans (``relations``); one that streams feeds continuous queries
 through Arrow files that tasks write (``streams``, which read the changes of their results, too);
 ``backfill`` computes their first epochs. ``session`` starts Spark, on its own or on Ray.
@@ -28,7 +28,7 @@ from pkray.lazily import opened_lazily
 if TYPE_CHECKING:
     from pkray.spark.batch import ingest
     from pkray.spark.changes import read_stream
-    from pkray.spark.queries import sql, views
+    from pkray.spark.queries.catalog_sql import sql, views
     from pkray.spark.relations import relation
     from pkray.spark.sessions import session, stop
     from pkray.spark.source import read, register
@@ -62,10 +62,10 @@ _open, __dir__ = opened_lazily(
         "register": "source",
         "relation": "relations",
         "session": "sessions",
-        "sql": "queries",
+        "sql": "queries.catalog_sql",
         "start_ingest": "streams.stream",
         "stop": "sessions",
-        "views": "queries",
+        "views": "queries.catalog_sql",
     },
 )
 

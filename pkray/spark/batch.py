@@ -19,6 +19,7 @@ from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from pkray.rows.input import Missing
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_batches import gathered
+from pkray.service.client.push_session import PushSession
 from pkray.service.client.pusher import PushTarget, incoming
 from pkray.service.protocol import PushReport
 from pkray.spark import decoding
@@ -123,19 +124,18 @@ def push_and_commit(
     """
     if decoded is None:
         check_columns(df, table.schema, row_kinds, missing)
+
+    def open_push(each: Table) -> PushSession:
+        return each._open_push(commit_user, commit_identifier, alone)
+
+    place = commit_user if alone else f"{commit_user} commit {commit_identifier}"
     wait = 1.0
     for left in range(max_attempts - 1, -1, -1):
         try:
-            if decoded is not None:
-                with spans.span("spark_batch", table=table.name):
-                    return push_records(
-                        decoded,
-                        df,
-                        table,
-                        lambda each: each._open_push(commit_user, commit_identifier, alone),
-                        commit_user if alone else f"{commit_user} commit {commit_identifier}",
-                    )
-            return _attempt(df, table, commit_user, commit_identifier, row_kinds, missing, alone)
+            with spans.span("spark_batch", table=table.name):
+                if decoded is None:
+                    return _push_rows(df, open_push(table), row_kinds, missing)
+                return push_records(decoded, df, table, open_push, place)
         except PkrayError as error:
             if left == 0 or not worth_another_run(error):
                 raise
@@ -157,29 +157,9 @@ def check_columns(
         pass
 
 
-def _attempt(
-    df: DataFrame,
-    table: Table,
-    user: str,
-    identifier: int,
-    row_kinds: str | None,
-    missing: Missing,
-    alone: bool,
+def _push_rows(
+    df: DataFrame, session: PushSession, row_kinds: str | None, missing: Missing
 ) -> Snapshot | None:
-    with spans.span("spark_batch", table=table.name):
-        return _pushed(df, table, user, identifier, row_kinds, missing, alone)
-
-
-def _pushed(
-    df: DataFrame,
-    table: Table,
-    user: str,
-    identifier: int,
-    row_kinds: str | None,
-    missing: Missing,
-    alone: bool,
-) -> Snapshot | None:
-    session = table._open_push(user, identifier, alone)
     if session.is_committed:
         return session.committed
     errors = ErrorChannel()
@@ -199,7 +179,6 @@ def push_task(
     target: PushTarget, row_kinds: str | None, missing: Missing, errors: ErrorChannel
 ) -> Task:
     """Make the task that pushes a partition on an executor, and yields its report alone."""
-
     envelope = spans.envelope()
 
     def push(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.continuous.watermarks import LAST_WATERMARK, next_watermarks
 from pkray.relational.plan import nodes
 from pkray.relational.plan.changelog_modes import ChangelogMode
-from pkray.relational.plan.json_writer import in_order, modes_of, shared_nodes
+from pkray.relational.plan.json.writer import in_order, modes_of, shared_nodes
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan, Values, Window
 from pkray.relational.plan.physical import exchange_keys
 from pkray.relational.plan.state import state_ttls

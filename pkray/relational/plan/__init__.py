@@ -4,7 +4,7 @@
 
     nodes ──▶ keys, changelog_modes, state, lints        pure functions of a plan
       │
-      └──▶ physical ──▶ json_writer ──▶ a file ──▶ json_reader ──▶ nodes
+      └──▶ physical ──▶ json.writer ──▶ a file ──▶ json.reader ──▶ nodes
 
 - **expression** (`expressions`): a value a row, of one type; `text` writes it and reads it again.
 - **node** (`node`, `nodes`): a step of a plan, with distinct columns (`fields`); its class says

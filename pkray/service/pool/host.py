@@ -30,7 +30,7 @@ from pkray.service.timing.pulse import Pulse
 _log = logging.getLogger(__name__)
 
 _PATIENCE_SECONDS = 5.0
-"""How long a call waits for another one that renews the lease."""
+"""Seconds for which a call waits for another one that renews the lease."""
 BEAT_SECONDS = 1.0
 """How often a worker renews its lease."""
 _IDLE_SECONDS = 900.0

@@ -15,8 +15,8 @@ from pkray.relational.api import func as f
 from pkray.relational.functions.function import is_known
 from pkray.relational.local.catalogue import run
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_reader import PlanNames, from_json
-from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.json.reader import PlanNames, from_json
+from pkray.relational.plan.json.writer import to_json
 from pkray.relational.plan.nodes import Node, Scan
 from pkray.relational.plan.physical import to_logical, to_physical
 from tests.effort import examples

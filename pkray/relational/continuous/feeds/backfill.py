@@ -28,7 +28,7 @@ from pkray.relational.continuous.feeds.feed import NOTHING, Bounds
 from pkray.relational.continuous.feeds.feeds import Feeds
 from pkray.relational.continuous.feeds.streams import SILENT_MILLIS
 from pkray.relational.plan import nodes
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.physical import to_logical
 from pkray.relational.running import timed
 from pkray.relational.sources.table import TableSource

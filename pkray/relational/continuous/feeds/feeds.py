@@ -19,7 +19,7 @@ from pkray.relational.continuous.feeds.feed import (
     StreamFeed,
 )
 from pkray.relational.continuous.feeds.table_feed import PinnedFeed, TableFeed
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.sources.changelog import ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource

@@ -16,7 +16,7 @@ from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.state.encoding import encoded
 from pkray.relational.continuous.state.state import State, StateSpec, stored_rows
 from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Node
 from pkray.storage.object_store import ObjectStore
 

@@ -13,7 +13,7 @@ from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.query import Query, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.json.writer import to_json
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import ROW_KEY, Node, RowKey, Sink
 from pkray.relational.plan.physical import check_kept, tells_twice, to_physical

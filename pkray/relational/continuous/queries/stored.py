@@ -37,7 +37,7 @@ from pkray.service.hosted import Room
 from pkray.table.table import Table
 
 IN_PROCESS: dict[str, InProcess] = {}
-"""Of the queries of this process, by warehouse, name and incarnation."""
+"""Holds the queries of this process, by warehouse, name and incarnation."""
 _LOOK_SECONDS = 0.1
 _LOOKS = 3
 """At a query that runs, before what it wrote down and its result are said to disagree."""

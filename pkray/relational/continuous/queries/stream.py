@@ -39,7 +39,7 @@ from pkray.relational.continuous.queries.starting import define
 from pkray.relational.continuous.run import Run, RunnablePlan, RunSettings
 from pkray.relational.continuous.state.states import States
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.json.writer import to_json
 from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.physical import check_kept, tells_twice, to_physical
 from pkray.relational.plan.state import ttl_of

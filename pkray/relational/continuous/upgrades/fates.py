@@ -19,7 +19,7 @@ from pkray.relational.continuous.upgrades.result_columns import check_columns
 from pkray.relational.continuous.upgrades.stored import Site, columns_of
 from pkray.relational.plan import nodes as plan_nodes
 from pkray.relational.plan.aggregates import facts
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.plan_diff import (
     KEPT,
     REFUSED,

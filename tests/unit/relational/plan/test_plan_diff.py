@@ -8,7 +8,7 @@ import pytest
 
 from pkray.relational import changelog, query
 from pkray.relational.plan.expressions import ColumnRef
-from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.json.writer import to_json
 from pkray.relational.plan.nodes import Aggregate, Exchange, Hint, Join, JoinKind, Node, Project
 from pkray.relational.plan.physical import to_physical
 from pkray.relational.plan.plan_diff import (

@@ -28,7 +28,7 @@ from pkray.relational.plan.nodes import IntervalJoin, JoinKind
 from pkray.schema.row_kind import DELETE, INSERT
 
 COPIES, MATCHES, ROW = "$copies", "$matches", "$row"
-"""How many equal rows there are, how many rows of the other side each meets, its row key."""
+"""Columns of a side: count of equal rows, count of rows of the other side each meets, row key."""
 FIRST_ROWS, MOST_ROWS = 16, 1 << 14
 """Rows of a key that are read at a time: few at first, as most keys have few."""
 _LEFT, _RIGHT = 0, 1

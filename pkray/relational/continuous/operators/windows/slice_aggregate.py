@@ -23,7 +23,7 @@ from pkray.relational.plan.nodes import Aggregate, Slices, Window, WindowKind
 MOST_CELLS = 1 << 21
 """Numbers of slices and keys that are added up at a time."""
 WASTE = 8
-"""Where a slice holds fewer than one key in so many, windows are put together row by row."""
+"""Says of how many keys a slice holds one at least; below, windows are made row by row."""
 
 
 @dataclass(frozen=True)

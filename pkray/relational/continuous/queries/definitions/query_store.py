@@ -23,7 +23,7 @@ from pkray.relational.continuous.queries.definitions.definition import (
     tables_read,
 )
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
-from pkray.relational.plan.json_names import PLAN_VERSION
+from pkray.relational.plan.json.names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed, unsealed
 from pkray.storage.side_by_side import together

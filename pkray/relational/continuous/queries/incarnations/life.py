@@ -24,7 +24,7 @@ from pkray.relational.continuous.outlets.table_outlet import gone
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.plan.describe import description
 from pkray.relational.plan.expressions import TRUE
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.nodes import Join, Node
 from pkray.relational.plan.scans import scans_in
 from pkray.relational.plan.source_sides import source_sides

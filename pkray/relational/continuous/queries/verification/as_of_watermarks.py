@@ -18,7 +18,7 @@ from pkray.relational.continuous.log.late_rows import ADDED, late_name
 from pkray.relational.continuous.operators.windows.event_time import tick
 from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
-from pkray.relational.plan.json_writer import in_order, shared_nodes
+from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.slicing import without_slices
 from pkray.relational.sources.arrow import ArrowSource
 from pkray.schema.types import DataType

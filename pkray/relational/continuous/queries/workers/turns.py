@@ -75,4 +75,4 @@ class Turns:
 
 
 TURNS = Turns()
-"""Of the queries of this process that the cluster hosts."""
+"""Orders the queries of this process that the cluster hosts."""

@@ -18,11 +18,11 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PkrayError, PlanError
-from pkray.relational.plan import json_names
 from pkray.relational.plan.describe import row_type
 from pkray.relational.plan.expressions import TRUE, Expression
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.json_writer import derived_entries, digest_of, modes_of, shuffle_of
+from pkray.relational.plan.json import names as json_names
+from pkray.relational.plan.json.writer import derived_entries, digest_of, modes_of, shuffle_of
 from pkray.relational.plan.nodes import Node, Pairing, Scan, Sink
 from pkray.relational.plan.source import Source
 from pkray.relational.plan.text import FindUdf, KnowsFunction, from_text

@@ -11,11 +11,11 @@ from enum import StrEnum
 from typing import Any
 
 from pkray.errors import PlanError
-from pkray.relational.plan import json_names
 from pkray.relational.plan.changelog_modes import ChangelogMode, changelog_modes
 from pkray.relational.plan.describe import description, row_type
 from pkray.relational.plan.expressions import TRUE, Expression, NamedFunction
 from pkray.relational.plan.fields import Field, Fields
+from pkray.relational.plan.json import names as json_names
 from pkray.relational.plan.keys import best_key, upsert_keys
 from pkray.relational.plan.nodes import Exchange, Join, Node, Scan
 from pkray.relational.plan.state import state_ttls

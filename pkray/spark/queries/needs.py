@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from pkray.spark.texts import class_name, listed, walked
+from pkray.spark.queries.texts import class_name, listed, walked
 from pkray.spark.types import spark_schema
 
 _MARK = "pkray.stand-in"
@@ -31,7 +31,7 @@ _OPERATORS = {
     "LessThan": "__lt__",
     "LessThanOrEqual": "__le__",
 }
-"""Of Spark's filters, as methods of columns."""
+"""Names methods of columns by the classes of Spark's filters."""
 _FIRST_YEAR = 1900
 """Older days may be of another calendar where Spark gives them to Java."""
 

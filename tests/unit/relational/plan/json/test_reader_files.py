@@ -12,8 +12,8 @@ from pkray.errors import PlanError, TableNotFoundError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import is_known
 from pkray.relational.optimizer import optimize
-from pkray.relational.plan.json_reader import PlanNames, from_json
-from pkray.relational.plan.json_writer import to_json
+from pkray.relational.plan.json.reader import PlanNames, from_json
+from pkray.relational.plan.json.writer import to_json
 from pkray.relational.plan.nodes import Node, Scan, Sink
 from pkray.relational.plan.physical import to_logical, to_physical
 from pkray.relational.plan.plan_diff import diff_of

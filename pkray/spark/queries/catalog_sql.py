@@ -21,10 +21,10 @@ from pkray.scan.moment import LATEST, Timestamp
 from pkray.schema.types import DataType
 from pkray.spark.arguments import Session, check_catalog, check_session
 from pkray.spark.failure import typed
-from pkray.spark.needs import Comparison, Needs, needs_of, stand_in
+from pkray.spark.queries.needs import Comparison, Needs, needs_of, stand_in
+from pkray.spark.queries.texts import Mention, QueryText, class_name
 from pkray.spark.relations import named
 from pkray.spark.source import register
-from pkray.spark.texts import Mention, QueryText, class_name
 
 if TYPE_CHECKING:
     from pkray.api.catalog import Catalog

@@ -14,7 +14,7 @@ from pkray.relational.spark_sql.constants import quoted
 
 _PLANS = "org.apache.spark.sql.catalyst.plans.logical."
 _CHANGING = tuple(_PLANS + name for name in ("Command", "ParsedStatement"))
-"""What Spark's parser makes of a statement that is no query."""
+"""Classes that Spark's parser makes of a statement that is no query."""
 _SHOWN_CHARACTERS = 80
 
 
