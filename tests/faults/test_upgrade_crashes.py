@@ -103,8 +103,8 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
 @pytest.mark.parametrize(
     ("name", "runs", "goes_back", "every"),
     [
-        ("kept", False, False, stride(40)),
-        ("grown", True, True, stride(60)),
+        ("kept", False, False, stride(100)),
+        ("grown", True, True, stride(150)),
         *(
             pytest.param(name, runs, goes_back, 2, marks=pytest.mark.slow)
             for name in NEWER

@@ -137,6 +137,7 @@ def becomes_the_model(data, catalog, folder: Path, number: int, steps: int) -> N
     assert replayed == new
 
 
+@pytest.mark.slow
 def test_a_history_through_killed_tasks_becomes_the_model(data, ray_catalog, tmp_path):
     becomes_the_model(data, ray_catalog, tmp_path / "marks", 1, steps=2)
 

@@ -9,9 +9,9 @@ from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
 
-LIVES = 15
+LIVES = 5
 SLOW_LIVES = 600
-TOGETHER = 15
+TOGETHER = 5
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,7 @@ def test_the_command_line_takes_schemas_by_ids(capsys, people, tmp_path):
     assert people.to_arrow().to_pylist() == [ADA]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks are read from /proc")
 def test_memory_does_not_depend_on_the_size_of_a_file(people, tmp_path):
     row = event("c", None, {"id": 1, "name": "x" * 1000})

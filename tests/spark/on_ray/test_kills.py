@@ -51,6 +51,7 @@ def test_an_executor_killed(spark, table, halt):
     check(spark, table)
 
 
+@pytest.mark.slow
 def test_owners_killed_and_the_job_again_change_nothing(spark, table, halt):
     snapshot = run(spark, table, halt, lambda executor: kill_owners(table))
     assert snapshot.commit_user == "job"
