@@ -1,7 +1,5 @@
 """Schemas, files and stores for the tests of commits."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterable
 from typing import Any

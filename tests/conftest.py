@@ -1,7 +1,5 @@
 """How many examples random tests have, where their files are, and what runs beside what."""
 
-from __future__ import annotations
-
 import gc
 import os
 import shutil

@@ -1,7 +1,5 @@
 """JSON files of a table as somebody may have left them: other values, and no checksum."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """A store that is another one, for tests to change in what it does."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """How much chance the tests are given: PKRAY_TEST_EFFORT times as much as in CI (default 1)."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from zlib import crc32

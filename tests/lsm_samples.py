@@ -1,7 +1,5 @@
 """A bucket to write to, read and look into; and rows for it."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any

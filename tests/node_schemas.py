@@ -1,7 +1,5 @@
 """What holds of all that the nodes of plans give: it is as the node says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Does what users do on an object store, and counts its requests and rounds."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import uuid

@@ -5,8 +5,6 @@
 ``python -m tests.programs files`` in which files they are.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

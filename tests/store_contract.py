@@ -1,7 +1,5 @@
 """What every store does; `store` is a fixture of those that take up the tests."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """Wait for what comes about by itself."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -8,8 +8,6 @@ kinds, and checks which members there are. Each run is in a process of its own; 
 processor seconds, and their median counts.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import statistics

@@ -8,8 +8,6 @@ way keeps one RocksDB entry a row: for each batch it asks for the old rows by ke
 ones and writes both to a Parquet changelog.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 

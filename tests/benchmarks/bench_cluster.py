@@ -12,8 +12,6 @@ Nodes of one machine share its processors: more of them add nothing there, and c
 ratio stays near one. .design/0015 says what follows for many nodes.
 """
 
-from __future__ import annotations
-
 import tempfile
 import threading
 import time

@@ -11,8 +11,6 @@ worker and has run a third of the rows before. Flink comes from ``pip install ap
 environment of its own, whose Python `--flink-python` names; without it there is pkray alone.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

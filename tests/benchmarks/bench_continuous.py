@@ -18,8 +18,6 @@ until they are in a table, against Spark computing them and an ingest of its res
 measurement runs in a process of its own, in turn; figures are medians of runs.
 """
 
-from __future__ import annotations
-
 import os
 import statistics
 import tempfile

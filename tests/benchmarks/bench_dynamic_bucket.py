@@ -6,8 +6,6 @@ Prints keys per CPU-second: an owner's assignment of keys that are there, of new
 locating keys for lookups; and from the rows on, with hashing and splitting, beside fixed buckets.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable

@@ -6,8 +6,6 @@ Each engine runs in a process of its own, in turn; ratios are of rows per proces
 rows go over half as many keys; the aggregated table has sum, max, last_value and listagg.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 

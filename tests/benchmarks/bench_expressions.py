@@ -6,8 +6,6 @@ time by hand are wanted.
     python -m tests.benchmarks.bench_expressions
 """
 
-from __future__ import annotations
-
 import timeit
 from collections.abc import Callable
 from functools import partial

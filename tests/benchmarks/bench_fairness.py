@@ -6,8 +6,6 @@ of its own. Goal: the 99th percentile of a commit's time is at most 20 times the
 python tests/benchmarks/bench_fairness.py [--processes 4] [--seconds 30]
 """
 
-from __future__ import annotations
-
 import logging
 import multiprocessing
 import tempfile

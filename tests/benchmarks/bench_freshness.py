@@ -7,8 +7,6 @@ the slowest tenth: until a lookup sees pushed rows (``latest``), of the call tha
 the upsert's return to the result of a GROUP BY.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

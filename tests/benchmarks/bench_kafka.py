@@ -8,8 +8,6 @@ with the table alone, its writer and compactions included; memory is its peak, o
 a tenth of the events.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import resource

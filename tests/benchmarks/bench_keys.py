@@ -7,8 +7,6 @@ the whole table. Each kind of key runs in a process of its own, in turn; ratios 
 processor second, and their median counts.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 

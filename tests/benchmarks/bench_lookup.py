@@ -3,8 +3,6 @@
 python tests/benchmarks/bench_lookup.py [--keys 10000000] [--runs 20]
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

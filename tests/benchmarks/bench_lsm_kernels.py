@@ -7,8 +7,6 @@ upserts over half as many keys, compaction on; the floor, which is one sort, one
 one Parquet write of the final rows; a merge read of two runs, and a read of one.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 A scrape each 15 seconds is to take less than a hundredth of a core.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import time

@@ -8,8 +8,6 @@ is not counted, reading them is. Each query runs in a process of its own; figure
 runs, and of processor seconds where said.
 """
 
-from __future__ import annotations
-
 import statistics
 import sys
 from pathlib import Path

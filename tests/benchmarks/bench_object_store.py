@@ -5,8 +5,6 @@ A round is what is under way together. The store is this process's memory; every
 python tests/benchmarks/bench_object_store.py [--delay 30]
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -7,8 +7,6 @@ them at most 3 times as long as on 100.
 python tests/benchmarks/bench_planning.py [--files 10000] [--buckets 64] [--runs 15]
 """
 
-from __future__ import annotations
-
 import contextlib
 import statistics
 import tempfile

@@ -5,8 +5,6 @@ python tests/benchmarks/bench_ray_data.py [--rows 10000000] [--runs 3]
 Prints rows a second, ratios, and what the driver's memory grew by while rows were written.
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 import time

@@ -3,8 +3,6 @@
 python tests/benchmarks/bench_read.py [--rows 5000000] [--runs 5]
 """
 
-from __future__ import annotations
-
 import statistics
 import tempfile
 

@@ -7,8 +7,6 @@ query over 30 times. DuckDB and the engine read the same files and give the same
 python tests/benchmarks/bench_relational.py [--scale 1] [--runs 3] [--queries 1,6,13] [--skip-tpch]
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import tempfile

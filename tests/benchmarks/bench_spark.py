@@ -7,8 +7,6 @@ against the same SQL over its compacted Parquet, with nothing to merge and with 
 python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3] [--only ingest|read|write]
 """
 
-from __future__ import annotations
-
 import shutil
 import statistics
 import tempfile

@@ -11,8 +11,6 @@ With ``--cold`` fresh processes ask for their first keys, on disk and at 30 ms a
 beside ingest and compaction. The table lies in ``--folder``, where it is made once.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

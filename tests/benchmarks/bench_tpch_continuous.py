@@ -8,8 +8,6 @@ result's commit among it, and not what the writers of the tables take. All figur
 some runs, in wall milliseconds and, where other work runs on the machine, in processor time.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import threading

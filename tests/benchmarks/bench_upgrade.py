@@ -9,8 +9,6 @@ are to be under 10 for 1 GB. `warmed`: one that computes all of it again, agains
 it was computed at first.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator

@@ -5,8 +5,6 @@
 Each engine runs in a process of its own, in turn; ratios are of rows per processor second.
 """
 
-from __future__ import annotations
-
 import argparse
 import statistics
 import tempfile

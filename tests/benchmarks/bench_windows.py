@@ -12,8 +12,6 @@ processor second against the lookup join of the same rows, versions and epochs. 
 runs in a process of its own, in turn; figures are medians of runs.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 

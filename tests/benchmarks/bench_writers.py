@@ -7,8 +7,6 @@ python tests/benchmarks/bench_writers.py [--writers 2] [--commits 50] [--delay 3
     [--compact]
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

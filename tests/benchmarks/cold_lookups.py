@@ -1,7 +1,5 @@
 """First lookups of a fresh process: run by ``bench_table_lookup.py --cold``, one a process."""
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """What the benchmarks share: the workload, and measuring a piece of work in its own process."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

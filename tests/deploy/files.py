@@ -1,7 +1,5 @@
 """The files of `deploy/`, and the commands in them as a plain shell would have them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

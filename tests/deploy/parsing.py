@@ -1,7 +1,5 @@
 """Reads command lines as the programs do, without running them."""
 
-from __future__ import annotations
-
 import warnings
 from contextlib import suppress
 from typing import Any

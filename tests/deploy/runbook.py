@@ -1,7 +1,5 @@
 """The runbook's blocks of commands, and a warehouse that they are tried on."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import NamedTuple

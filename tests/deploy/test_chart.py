@@ -1,7 +1,5 @@
 """The Helm chart renders what Kubernetes takes, and holds no secrets."""
 
-from __future__ import annotations
-
 import json
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """What containers, pods and units run exists, and takes what it is given."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

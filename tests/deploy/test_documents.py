@@ -1,7 +1,5 @@
 """What the pages of `deploy/` name is there, and what is there is named."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

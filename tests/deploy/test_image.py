@@ -1,7 +1,5 @@
 """The Dockerfile and the compose file are what their checkers take."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """What the Dockerfile installs is a service: its lines are run, without Docker."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Alerts, and the board: what they name is measured, and Prometheus takes it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """What the runbook says can be done as it stands there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The systemd units are what systemd takes, and keep secrets out of files and environments."""
 
-from __future__ import annotations
-
 import subprocess
 import sysconfig
 

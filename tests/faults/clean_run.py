@@ -1,7 +1,5 @@
 """A script that nothing happened to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Set
 
 import pkray

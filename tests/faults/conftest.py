@@ -1,7 +1,5 @@
 """Warehouses to be damaged, and the counts of what they survived."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 

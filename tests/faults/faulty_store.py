@@ -1,7 +1,5 @@
 """Storage that is killed, fails, tears or loses its answers, by plan; and remembers its states."""
 
-from __future__ import annotations
-
 import contextlib
 import enum
 import threading

@@ -4,8 +4,6 @@ A driver (`Life`) has processes write two sources and run a query over them. It 
 sources hold at each snapshot, and so what the result has to be at the positions of the query.
 """
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import random

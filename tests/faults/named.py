@@ -1,7 +1,5 @@
 """Which files of a table something names, found without pkray's own references."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """A job of many steps, each of which may be done again after the process was killed in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

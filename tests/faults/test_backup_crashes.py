@@ -1,7 +1,5 @@
 """Backups and restorations that are killed after a change of a file: they are done again."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

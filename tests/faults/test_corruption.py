@@ -1,7 +1,5 @@
 """Files cut short, and files with one changed bit: an error that names the file, or no harm."""
 
-from __future__ import annotations
-
 import random
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Files that somebody made, checksums and all, to lead out of the table's folder: none does."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

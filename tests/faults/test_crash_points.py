@@ -1,7 +1,5 @@
 """The process is killed before and after each operation on its storage, and the job goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

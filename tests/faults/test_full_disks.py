@@ -1,7 +1,5 @@
 """Disks that are full, and have space again later."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path

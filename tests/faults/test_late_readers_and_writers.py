@@ -1,7 +1,5 @@
 """Readers whose snapshot expires under them, and writers that wake up too late."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

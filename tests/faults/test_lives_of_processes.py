@@ -1,7 +1,5 @@
 """Queries whose processes are killed with SIGKILL and stopped with SIGSTOP, at random."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path

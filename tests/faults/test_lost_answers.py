@@ -1,7 +1,5 @@
 """Operations that fail, are torn, or are done without an answer: the job goes on in its process."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection
 

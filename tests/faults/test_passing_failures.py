@@ -1,7 +1,5 @@
 """Requests to an object store whose answers are lost, now and then, all through a job."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable

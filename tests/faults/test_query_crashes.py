@@ -1,7 +1,5 @@
 """The process that runs a query is killed at each operation on its storage, and it goes on."""
 
-from __future__ import annotations
-
 import datetime
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Each runs in a process of its own: what a process takes is also what ran in it before.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 from concurrent.futures import ProcessPoolExecutor
 

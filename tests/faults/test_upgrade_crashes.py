@@ -1,7 +1,5 @@
 """The process that upgrades a query is killed at each operation on its storage, and it goes on."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter
 from typing import Any

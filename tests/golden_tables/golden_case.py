@@ -1,7 +1,5 @@
 """Runs one golden case through the public API and says where the result differs."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Values of golden cases: JSON to Arrow and back, so that both sides are written one way."""
 
-from __future__ import annotations
-
 import datetime as dt
 import re
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Prints a line a failing case, then ``N passed, N failed``; exits with 1 if any failed.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import traceback

@@ -1,7 +1,5 @@
 """What the Java core of Paimon 0.9.0 did with primary-key tables, and pkray does too."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

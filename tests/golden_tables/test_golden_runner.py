@@ -1,7 +1,5 @@
 """The runner of golden cases notices what differs, and forgives what the format says it may."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

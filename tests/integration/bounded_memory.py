@@ -6,8 +6,6 @@ Peaks are of resident memory beyond what was there before, in bytes, as JSON. LI
 process may allocate once everything is loaded, in bytes; 0 is none.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import math

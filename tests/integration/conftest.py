@@ -1,7 +1,5 @@
 """A warehouse of a test's own, and an endpoint of S3 (moto's server) for those that want one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ Ends with 0 once the change ``LAST`` is committed and in the query's result, and
 raised an error of its own: the job is to be begun again.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import Counter

@@ -1,7 +1,5 @@
 """Merge engines in plain Python: what becomes of the rows of one key."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

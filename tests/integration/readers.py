@@ -1,7 +1,5 @@
 """Independent readers of what pkray writes."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 

@@ -4,8 +4,6 @@ Values are plain Python ones that compare as the type does: numbers, Decimal, st
 dates days, for times milliseconds, for timestamps their unit since the epoch.
 """
 
-from __future__ import annotations
-
 import itertools
 import operator
 import struct

@@ -1,7 +1,5 @@
 """Random histories of a table against dicts of what it holds."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from typing import Any

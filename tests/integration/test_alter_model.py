@@ -3,8 +3,6 @@
 The model holds rows by column id; an independent reader sees the same.
 """
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from typing import Any

@@ -1,7 +1,5 @@
 """Arguments of a table's methods that are none: each is named, and nothing happens."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

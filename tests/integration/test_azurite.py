@@ -1,7 +1,5 @@
 """The whole path in Azurite, which stands for Azure's blobs; ``npm install azurite`` brings it."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

@@ -1,7 +1,5 @@
 """Memory is bounded by options, whatever the size of the table, its runs and its rows."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A catalog: names, databases, tables renamed and dropped, system tables by name."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """pkray reads, and goes on with, tables that pypaimon-rust wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path

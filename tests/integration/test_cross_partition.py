@@ -1,7 +1,5 @@
 """Primary keys without the partition columns: random histories against a dict, and retries."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pyarrow as pa

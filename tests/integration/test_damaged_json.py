@@ -1,7 +1,5 @@
 """Every field of a JSON file with every wrong value: an error that names the file, or the value."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The dedicated compaction job, beside writers, and its command."""
 
-from __future__ import annotations
-
 import json
 import threading
 

@@ -1,7 +1,5 @@
 """What readers see in place of nulls, and that filters see it too."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

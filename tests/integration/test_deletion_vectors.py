@@ -1,7 +1,5 @@
 """Tables with deletion vectors, from every side, after each commit."""
 
-from __future__ import annotations
-
 import random
 import tarfile
 from collections.abc import Iterator

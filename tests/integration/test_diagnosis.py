@@ -1,7 +1,5 @@
 """One file says how a warehouse is, without rows and secrets; the console shows it elsewhere."""
 
-from __future__ import annotations
-
 import stat
 import subprocess
 import sys

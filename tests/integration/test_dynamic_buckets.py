@@ -1,7 +1,5 @@
 """Tables with dynamic buckets: random histories against a dict, and their hash indexes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Tables of each merge engine: flushes, levels, changelogs and reads together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The examples run as they stand, without Ray and Spark."""
 
-from __future__ import annotations
-
 import runpy
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A job and a query on an object store that fails now and then, killed now and then."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

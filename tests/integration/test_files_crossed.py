@@ -1,7 +1,5 @@
 """Rows and keys cross the files that the design notes list, and no others."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from pathlib import Path

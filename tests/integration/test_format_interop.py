@@ -1,7 +1,5 @@
 """Metadata against pypaimon-rust: its files read here, files written here read there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows that lack columns of their table, or have more than it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

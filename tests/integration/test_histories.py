@@ -3,8 +3,6 @@
 Contents at every snapshot, lookups in both visibilities, and what the changelog says.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections import defaultdict

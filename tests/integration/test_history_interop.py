@@ -1,7 +1,5 @@
 """Tags, branches and rollback as other engines and other processes meet them."""
 
-from __future__ import annotations
-
 import multiprocessing
 import time
 from concurrent.futures import ProcessPoolExecutor

@@ -4,8 +4,6 @@ Every read is done whole and with conditions on each column, which the reader an
 help of the statistics, key ranges, bucket hashes and partitions that pkray recorded.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

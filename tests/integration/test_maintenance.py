@@ -1,7 +1,5 @@
 """Expiry, overwrites and orphans of a table in use, as its users and another engine see it."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

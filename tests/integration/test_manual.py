@@ -1,7 +1,5 @@
 """What the manual and the README show works as it stands there."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """Metrics say what was done: read by Prometheus' own client, as they are served."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,8 +1,6 @@
 """Object stores that break off, keep silent or refuse: what passes is not noticed, and what does
 not ends soon, with the remedy."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Iterator

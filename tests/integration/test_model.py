@@ -1,7 +1,5 @@
 """Random histories of tables with fixed buckets against a dict."""
 
-from __future__ import annotations
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 

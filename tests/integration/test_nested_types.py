@@ -1,7 +1,5 @@
 """ARRAY, MAP and ROW values, deep and empty ones, through everything that a row passes."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A store in S3, moto's server, does what every store does."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

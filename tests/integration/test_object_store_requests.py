@@ -1,7 +1,5 @@
 """How many requests, in how many rounds, an object store is asked for what users do."""
 
-from __future__ import annotations
-
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 

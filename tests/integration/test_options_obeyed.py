@@ -1,7 +1,5 @@
 """Options of a table that nothing else looks at, each by what it changes."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import threading

@@ -1,7 +1,5 @@
 """The console's pages in a browser: two widths, both themes, by keyboard, with much in them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from collections.abc import Iterator

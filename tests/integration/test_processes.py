@@ -1,7 +1,5 @@
 """Processes of their own: what importing brings, and what killed ones leave behind."""
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Processes that commit to one table of an object store at a time, as on machines of their own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,8 +1,6 @@
 """Random public calls with good and wrong arguments: each ends in a value or a PkrayError, and the
 table keeps the rows that were committed, as a dict has them."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path

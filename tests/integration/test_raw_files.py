@@ -1,7 +1,5 @@
 """Files that other readers of Parquet may take as they are."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Files left out of a read never change what it yields; and how many are left out."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A table that another process drops and creates anew, under whatever has the old one open."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable
 from typing import Any

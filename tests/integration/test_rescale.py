@@ -1,7 +1,5 @@
 """Rescaling tables with fixed buckets: beside writers, in part, killed halfway, on any engine."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 

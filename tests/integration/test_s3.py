@@ -1,7 +1,5 @@
 """The whole path in an object store: moto's server stands for S3."""
 
-from __future__ import annotations
-
 import pickle
 import threading
 from collections.abc import Iterator

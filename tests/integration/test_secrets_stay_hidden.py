@@ -1,7 +1,5 @@
 """Nothing that a job writes or shows has the keys of its object store, be it that it fails."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os

@@ -1,7 +1,5 @@
 """What is served of a warehouse: metrics, the console's answers, its files, and the command."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """A newcomer's first commands bring all that they need, and are those that CI runs."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """How public objects print: one useful line, HTML in notebooks, and never a secret or markup."""
 
-from __future__ import annotations
-
 from html.parser import HTMLParser
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What Spark asks of a table's reader; without Spark running."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 from pyspark.sql.datasource import EqualTo
 

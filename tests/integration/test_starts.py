@@ -1,7 +1,5 @@
 """A process starts with what it needs, and pandas is not among it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

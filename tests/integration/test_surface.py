@@ -1,7 +1,5 @@
 """What a user of the Python API sees."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pandas as pd

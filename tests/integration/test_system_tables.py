@@ -1,7 +1,5 @@
 """System tables, as an independent reader sees them."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from decimal import Decimal

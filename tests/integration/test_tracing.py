@@ -1,7 +1,5 @@
 """Spans of commits, lookups and queries, in one process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes that do not know of each other write one table, each with its embedded runtime."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import time

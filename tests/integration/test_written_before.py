@@ -1,8 +1,6 @@
 """A warehouse that version 0.1.0 wrote, in the format that is promised to stay: later versions read
 it as that version did, and go on with it."""
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections.abc import Iterator

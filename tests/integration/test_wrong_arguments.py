@@ -1,7 +1,5 @@
 """Every public callable with every kind of wrong argument: what is raised is a PkrayError."""
 
-from __future__ import annotations
-
 import datetime as dt
 import functools
 import inspect

@@ -5,8 +5,6 @@
 and leaves the older ones as they are.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

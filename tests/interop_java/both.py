@@ -1,7 +1,5 @@
 """One table, open in pkray and in Paimon's Java core."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Types of random columns: of keys, of sequences, for each aggregate function."""
 
-from __future__ import annotations
-
 INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 DECIMALS = ("DECIMAL(5, 2)", "DECIMAL(18, 4)", "DECIMAL(38, 10)")
 EXACT = (*INTEGERS, *DECIMALS)

@@ -1,7 +1,5 @@
 """One Java process for all tests of this package; it must be there where CI is set."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import zlib

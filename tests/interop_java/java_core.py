@@ -1,7 +1,5 @@
 """Paimon's Java core as a process that answers requests."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Plain values of each type to draw from: a few that meet often, and the extremes."""
 
-from __future__ import annotations
-
 import random
 import struct
 from typing import Any

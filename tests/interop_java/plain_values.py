@@ -1,7 +1,5 @@
 """Values as the Java driver's lines of JSON have them, so that both sides compare exactly."""
 
-from __future__ import annotations
-
 import math
 import struct
 from collections.abc import Sequence

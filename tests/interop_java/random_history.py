@@ -1,7 +1,5 @@
 """Random tables and what is written to them."""
 
-from __future__ import annotations
-
 import random
 from collections import defaultdict
 from typing import Any

@@ -5,8 +5,6 @@ Not here is what the Java core 0.9 fails at by itself: partial-update with -U an
 compaction may meet one before any row that adds.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from dataclasses import dataclass

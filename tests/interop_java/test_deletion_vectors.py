@@ -1,7 +1,5 @@
 """pkray and Paimon's Java core mark each other's rows as deleted."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

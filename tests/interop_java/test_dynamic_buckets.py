@@ -1,7 +1,5 @@
 """pkray and Paimon's Java core find the buckets of each other's keys."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

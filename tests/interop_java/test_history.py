@@ -1,7 +1,5 @@
 """Paimon's Java core goes on with what pkray tagged, branched, expired and rolled back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

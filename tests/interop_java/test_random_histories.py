@@ -5,8 +5,6 @@ the same after every commit, so are their changes, and both read the other's tab
 it. ``PKRAY_TEST_HISTORY`` names a file with a history that failed, to run it alone.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """pkray and Paimon's Java core take a table back to each other's tags."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

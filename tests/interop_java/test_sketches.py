@@ -1,7 +1,5 @@
 """Sketches that pkray and Paimon's Java core unite in turn."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

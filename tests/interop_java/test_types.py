@@ -1,7 +1,5 @@
 """Values of every type, written by pkray and by Paimon's Java core in turn."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

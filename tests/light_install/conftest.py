@@ -1,7 +1,5 @@
 """An environment with nothing but what `pip install` of pkray brings."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """`pip install` without extras: the embedded Python API and the command line, and nothing more."""
 
-from __future__ import annotations
-
 import json
 import os
 

@@ -6,8 +6,6 @@ newest hot auction, three of four come from a hot bidder, and three of four auct
 seller.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Nexmark's queries in SQL. Number 12 has windows of event time here, not of processing time."""
 
-from __future__ import annotations
-
 TUMBLE = "TABLE(TUMBLE(TABLE {}, DESCRIPTOR(dateTime), INTERVAL '10' SECOND))"
 HOP = "TABLE(HOP(TABLE bid, DESCRIPTOR(dateTime), INTERVAL '2' SECOND, INTERVAL '10' SECOND))"
 DAY = "DATE_FORMAT(dateTime, 'yyyy-MM-dd')"

@@ -7,8 +7,6 @@ Four writers have accounts of their own each, and move money between them, a com
 continuous query adds all up. Prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import random

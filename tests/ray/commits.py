@@ -1,7 +1,5 @@
 """What a job has committed to a table that several tests share."""
 
-from __future__ import annotations
-
 import pyarrow.compute as pc
 
 import pkray

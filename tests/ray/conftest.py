@@ -1,7 +1,5 @@
 """One Ray cluster for all tests of the session."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import shutil

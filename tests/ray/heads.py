@@ -7,8 +7,6 @@
 Prints lines of JSON.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -8,8 +8,6 @@ gone on elsewhere. Its processes run on meanwhile, for Ray does not reach them: 
 fenced, and leave no failure. Prints a line of JSON.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Processes of a cluster of its own, told from all others by their environment."""
 
-from __future__ import annotations
-
 import contextlib
 
 import psutil

@@ -1,7 +1,5 @@
 """Signals to processes of a service, which may be gone: parts share them, and they are replaced."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

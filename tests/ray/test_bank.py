@@ -1,7 +1,5 @@
 """The total of a bank's accounts is the same at every snapshot, whatever is lost meanwhile."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """How long a call to an actor is waited for, and when the actor is replaced; no cluster."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import ClassVar
 

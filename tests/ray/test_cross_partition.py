@@ -1,7 +1,5 @@
 """Keys that cross partitions, with the assigner as a Ray actor that is killed, and with tasks."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

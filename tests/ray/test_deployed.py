@@ -1,7 +1,5 @@
 """What the files of `deploy/` run makes a service, translated to processes of this machine."""
 
-from __future__ import annotations
-
 import json
 import signal
 import socket

@@ -1,7 +1,5 @@
 """What callers learn when an actor or the cluster is gone; no cluster is started."""
 
-from __future__ import annotations
-
 import socket
 
 import pytest

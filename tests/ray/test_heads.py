@@ -1,7 +1,5 @@
 """The head of a cluster, or all of its processes, are lost: files alone bring everything back."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Joining a Ray cluster."""
 
-from __future__ import annotations
-
 import logging
 
 import ray

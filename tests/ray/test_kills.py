@@ -1,7 +1,5 @@
 """Actors of one table killed with -9 while a writer works: nothing is lost or comes twice."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """Raylets killed or stopped under a query: it goes on on another node, and loses nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

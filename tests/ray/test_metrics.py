@@ -1,8 +1,6 @@
 """Metrics on Ray: gathered from the pool's processes, under the names and labels of a process that
 serves tables itself."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

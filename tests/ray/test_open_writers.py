@@ -1,7 +1,5 @@
 """What `latest` sees of writers whose owners, or who themselves, are killed or stopped."""
 
-from __future__ import annotations
-
 import os
 import time
 

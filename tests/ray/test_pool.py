@@ -1,7 +1,5 @@
 """Many tables in one pool of workers, which are killed, stopped and woken."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """The states of a query's shares in the workers of a pool keep to what the workers have."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """How soon all goes on when a worker of a pool is lost that hosts tables and queries."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

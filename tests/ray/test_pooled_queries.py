@@ -1,7 +1,5 @@
 """Queries in the workers of a pool, which are killed and stopped, beside others that fail."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

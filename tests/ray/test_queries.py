@@ -1,7 +1,5 @@
 """Continuous queries as actors: they outlive who began them, and are begun again when lost."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 

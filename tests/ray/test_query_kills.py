@@ -3,8 +3,6 @@
 A stopped process is replaced by whoever waits for it, after ``call_timeout``.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """Tables as Ray Datasets, and Datasets written to tables, on a cluster."""
 
-from __future__ import annotations
-
 import os
 import random
 import runpy

@@ -1,7 +1,5 @@
 """A table that another process drops and creates anew, under owners that live as Ray actors."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

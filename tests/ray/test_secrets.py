@@ -1,7 +1,5 @@
 """The keys of an object store stay out of what Ray writes and shows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The service of a warehouse as those who run it use it: started, watched, moved, stopped."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A table whose ``service.dedicated`` changes while it is used has one service at any time."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Processes that connect without an address find the same service."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

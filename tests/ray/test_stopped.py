@@ -1,7 +1,5 @@
 """Actors stopped with SIGSTOP: nobody waits for ever, and a replacement goes on."""
 
-from __future__ import annotations
-
 import time
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What tables do beyond the main job, with owners and coordinator as Ray actors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

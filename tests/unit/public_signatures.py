@@ -1,7 +1,5 @@
 """What users import, and how it is called: ``python -m tests.unit.public_signatures`` writes it."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """Values that stand in the code are those that pyarrow makes."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Docstrings and names keep to the house style."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Drawings for notebooks: what is in them, to which size, and that every text stays text."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from xml.etree import ElementTree

@@ -1,7 +1,5 @@
 """Packages that only some need: what is said where they are not there."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

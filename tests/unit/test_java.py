@@ -1,7 +1,5 @@
 """The Java check, against scripts that answer as a Java does."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

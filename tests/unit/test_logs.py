@@ -1,7 +1,5 @@
 """Logs as lines of JSON."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

@@ -1,7 +1,5 @@
 """Each block of code of the manual is run, or says why not."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """The pages about the package name what is there."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import cache

@@ -1,7 +1,5 @@
 """Errors as plain data: what is written comes back, what is none does not."""
 
-from __future__ import annotations
-
 import datetime as dt
 import json
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Tests whose programs are missing are left out, with one line that says which."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """What `import pkray` brings."""
 
-from __future__ import annotations
-
 import json
 
 import pkray

@@ -1,7 +1,5 @@
 """What a process is at work on: fields and spans, in threads and in envelopes."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

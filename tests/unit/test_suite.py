@@ -1,8 +1,6 @@
 """Random tests obey the effort and play the same examples in each quick run, samples take in what
 they can, and what begins first is there."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import sys

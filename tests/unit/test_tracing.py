@@ -1,7 +1,5 @@
 """Turning spans on and off."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

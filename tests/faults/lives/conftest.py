@@ -1,7 +1,5 @@
 """Have lives played in the tests of this folder."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What lives begin with, and what has to be so of each query."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias

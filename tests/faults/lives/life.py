@@ -1,7 +1,5 @@
 """A life: steps that are played, and what becomes of the processes meanwhile."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import fields

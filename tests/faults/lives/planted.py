@@ -13,8 +13,6 @@ is held back by three others, too: its checkpoint is gone, nobody wants it to ru
 fenced. With all four taken away a script finds it; with any one left none does (``test_lives``).
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any

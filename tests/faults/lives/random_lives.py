@@ -1,7 +1,5 @@
 """Lives by numbers: made at random, played, told as scripts, made shorter."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence

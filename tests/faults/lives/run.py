@@ -1,7 +1,5 @@
 """Play lives by their numbers: ``python -m tests.faults.lives.run 0 5000``."""
 
-from __future__ import annotations
-
 import argparse
 import faulthandler
 import time

@@ -1,7 +1,5 @@
 """Lives that once went wrong, or that find a fault which few random ones find."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

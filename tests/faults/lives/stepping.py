@@ -1,7 +1,5 @@
 """Queries that take a step when a life says so, and clocks that go as it says."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import logging

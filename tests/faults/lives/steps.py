@@ -1,7 +1,5 @@
 """What may happen in a life: each step is written as it is made."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal

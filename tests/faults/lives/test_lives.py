@@ -1,7 +1,5 @@
 """Random lives of queries: after each step the results are as they have to be."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.effort import examples

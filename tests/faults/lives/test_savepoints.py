@@ -1,7 +1,5 @@
 """Whoever is killed or sleeps as it makes a savepoint leaves one that is whole, or nothing."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Whoever sleeps in the middle of changing a query leaves the one alone that is begun meanwhile."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

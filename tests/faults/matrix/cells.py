@@ -1,7 +1,5 @@
 """The cells of the matrix: who is lost, at which moment."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Whoever is lost at whichever moment, tables, queries, changelogs and files are right."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

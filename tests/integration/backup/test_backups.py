@@ -1,7 +1,5 @@
 """Backups of a warehouse: made beside writers, proved, restored, deleted."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Tables and queries of random histories, backed up at random moments; copies go on elsewhere."""
 
-from __future__ import annotations
-
 import random
 import re
 import uuid

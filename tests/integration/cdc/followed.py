@@ -3,8 +3,6 @@
 python followed.py WAREHOUSE PORT POINT NUMBER
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

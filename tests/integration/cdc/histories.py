@@ -4,8 +4,6 @@ Written from the connectors' documentation, with the standard library, and fasta
 nothing of `pkray.cdc` is used.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

@@ -1,7 +1,5 @@
 """A PostgreSQL of the test's own: its files are gone with it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Files of Avro into tables: object containers and single messages."""
 
-from __future__ import annotations
-
 import io
 import json
 import sys

@@ -1,7 +1,5 @@
 """Streams of events, written to a table, are the source's content."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterable

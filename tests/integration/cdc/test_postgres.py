@@ -1,7 +1,5 @@
 """Tables of a PostgreSQL, followed by Debezium."""
 
-from __future__ import annotations
-
 import json
 import logging
 import random

@@ -4,8 +4,6 @@ All histories of a test are in one table there, each under a number of its own, 
 brings them all: what a follower costs is that of Java.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Files of changes into tables: by ``pkray.cdc.upsert`` and ``pkray upsert``."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

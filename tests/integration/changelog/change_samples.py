@@ -1,7 +1,5 @@
 """Tables with random histories, and a dict that changes are applied to."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field

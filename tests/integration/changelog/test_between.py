@@ -1,7 +1,5 @@
 """What changed between two snapshots, in sum."""
 
-from __future__ import annotations
-
 import random
 from itertools import product
 

@@ -1,7 +1,5 @@
 """OVERWRITE snapshots in changes."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from change_samples import Follower, changes_of, create, put, state_at

@@ -1,7 +1,5 @@
 """A stream's ends: where it begins and stops, what it waits for, how a consumer keeps its place."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

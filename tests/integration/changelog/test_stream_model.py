@@ -1,7 +1,5 @@
 """Streams of random histories, begun anywhere: applied, they are the table."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """Call the command line, which is put together once, as in a process of its own."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """``pkray alter``."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Backups from the command line."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The command line, command by command."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """``pkray system`` and ``pkray scan --explain``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What a shell offers when a word is completed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """``pkray demo`` writes, computes and shows, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """``pkray tag``, ``branch``, ``rollback`` and the moments of ``scan`` and ``lookup``."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

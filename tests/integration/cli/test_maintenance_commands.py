@@ -1,7 +1,5 @@
 """Expiry, orphans, partitions and consumers from the command line."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """``pkray query …``: what continuous queries there are, from other processes."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The command `sql`: statements, files of them, and the shell."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """``pkray drop``, ``rename``, ``delete``, ``database …``, and system tables by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

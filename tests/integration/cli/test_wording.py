@@ -1,7 +1,5 @@
 """Errors name the options of the command, not the arguments of Python."""
 
-from __future__ import annotations
-
 import shlex
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Words on the command line that are none of what a command takes."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 from types import SimpleNamespace

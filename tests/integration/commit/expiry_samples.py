@@ -1,7 +1,5 @@
 """A table of small files for the tests of expiry, and a walk over what names them."""
 
-from __future__ import annotations
-
 import functools
 import io
 import json

@@ -1,7 +1,5 @@
 """Commits that compete, and stores that lose answers."""
 
-from __future__ import annotations
-
 import random
 import threading
 import uuid

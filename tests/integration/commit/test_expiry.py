@@ -1,7 +1,5 @@
 """Expiry: what goes, what stays, and what is left of one that was killed."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """Orphans: files that nothing names go once they are old, and no others."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables with a history, and a store that dies."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """BranchHistories that take their table's place."""
 
-from __future__ import annotations
-
 import pytest
 from history_samples import (
     DyingStore,

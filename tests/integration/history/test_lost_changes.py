@@ -1,7 +1,5 @@
 """Changes whose snapshots have expired, come back by tags, or gave way to a branch."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Services of other processes, where the schemas of a table or branch are replaced by others."""
 
-from __future__ import annotations
-
 import pytest
 from history_samples import create, put
 

@@ -1,7 +1,5 @@
 """Committers that know nothing of each other, and somebody who keeps rolling back."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

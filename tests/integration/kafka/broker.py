@@ -1,7 +1,5 @@
 """A broker of librdkafka's own, for as long as a test: other processes reach it, too."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from confluent_kafka import Producer

@@ -5,8 +5,6 @@ no offsets of them, fences nobody and shows what was given up.
 killed before or after any of its calls: it does nothing from then on.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

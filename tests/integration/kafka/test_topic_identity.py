@@ -1,7 +1,5 @@
 """What brokers tell of a topic's identity."""
 
-from __future__ import annotations
-
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any

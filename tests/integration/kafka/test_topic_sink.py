@@ -1,7 +1,5 @@
 """Tables into topics: each change once for readers of what is committed, whatever ends a writer."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import threading

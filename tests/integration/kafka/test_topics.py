@@ -1,7 +1,5 @@
 """Topics into tables: their events once, whatever ends a reader."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 One history of rows is cut at random, and compared with what the rows make one by one.
 """
 
-from __future__ import annotations
-
 import copy
 import random
 from collections import defaultdict

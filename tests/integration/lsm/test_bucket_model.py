@@ -1,7 +1,5 @@
 """A bucket under random histories, against a dict."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import itertools

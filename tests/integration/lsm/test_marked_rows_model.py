@@ -1,7 +1,5 @@
 """Buckets that mark the rows they replace, under random histories, against a dict."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Columns and numbers of buckets that change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from line_model import KEY, SUMMED, Column, Columns, under

@@ -1,7 +1,5 @@
 """Tags, branches, rollbacks, expiry and orphans."""
 
-from __future__ import annotations
-
 import named_files
 from table_checks import CheckedTable
 

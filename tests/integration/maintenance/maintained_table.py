@@ -1,7 +1,5 @@
 """A table beside what it should hold: its lines of history, and writers that are open."""
 
-from __future__ import annotations
-
 import itertools
 import random
 import shutil

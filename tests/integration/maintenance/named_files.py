@@ -3,8 +3,6 @@
 Nothing of pkray takes part.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import json

@@ -1,7 +1,5 @@
 """Rows that are written, compacted, replaced, and followed as they change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What is looked at after every step."""
 
-from __future__ import annotations
-
 import random
 
 import named_files

@@ -1,7 +1,5 @@
 """Tables of random histories that are backed up, and whose copies go on in their place."""
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """Everything that changes a table's history, in random order, against plain Python."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -5,8 +5,6 @@
 Prints how long each took to end, in seconds, as JSON; and the peak of resident memory in bytes.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

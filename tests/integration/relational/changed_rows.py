@@ -1,7 +1,5 @@
 """A source whose rows change, and what a result holds of them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """A warehouse in a folder of its own, beside what a test writes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

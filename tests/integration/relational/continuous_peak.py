@@ -6,8 +6,6 @@ The query is over a source ``t`` of so many rows, each with an ``id`` and ``n``.
 resident memory beyond what was there before, in bytes; with it comes the result, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

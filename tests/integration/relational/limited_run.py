@@ -5,8 +5,6 @@
 That is the number of rows, or an error of pkray's, as JSON.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import sys

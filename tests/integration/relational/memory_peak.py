@@ -6,8 +6,6 @@ The peak is of resident memory beyond what was there before, in bytes; with it c
 rows and their sum of ``k``, as JSON.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import sys

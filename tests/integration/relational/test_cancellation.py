@@ -1,7 +1,5 @@
 """Queries without end: each ends soon after it is cancelled, and within its memory until then."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Tables whose columns change under the queries that read them."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Computed columns of tables: declared, read, bounded and continuous, in both dialects."""
 
-from __future__ import annotations
-
 import datetime
 import json
 from collections.abc import Iterator

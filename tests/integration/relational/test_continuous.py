@@ -1,7 +1,5 @@
 """Continuous queries over keyed tables, with an embedded service."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from typing import Any

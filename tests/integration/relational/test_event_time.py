@@ -1,7 +1,5 @@
 """Event time of tables: declared watermarks, and what results and queries say of them."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import json

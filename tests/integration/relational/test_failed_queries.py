@@ -1,7 +1,5 @@
 """Who is told when a continuous query fails."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Queries over tables with merge engine first-row, whose rows an overwrite takes away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

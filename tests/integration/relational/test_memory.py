@@ -1,7 +1,5 @@
 """Queries over several times their memory: the right rows, and a peak that memory bounds."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

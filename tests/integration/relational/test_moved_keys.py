@@ -1,7 +1,5 @@
 """Queries over tables whose keys change partitions, and whose partitions are overwritten."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Nexmark's queries, kept up to date, each proved against the same query run once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

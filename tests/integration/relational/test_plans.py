@@ -1,7 +1,5 @@
 """Plans that are compiled, written and run."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import QueryError

@@ -1,7 +1,5 @@
 """Queries of keyed tables: by methods, by SQL, at moments, through views."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Queries that an older version began: what it stored is found, or said not to be."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

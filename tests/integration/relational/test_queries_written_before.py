@@ -2,8 +2,6 @@
 and no epoch is repeated or lost.
 """
 
-from __future__ import annotations
-
 import json
 import tarfile
 from collections import Counter

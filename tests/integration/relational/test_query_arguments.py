@@ -1,7 +1,5 @@
 """Arguments of statements and queries that mean nothing are typed errors that show them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path

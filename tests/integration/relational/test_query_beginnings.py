@@ -1,7 +1,5 @@
 """Continuous queries that begin with the changes of a table from somewhere on."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime
 from typing import Any

@@ -1,7 +1,5 @@
 """The life of a query: dropped, begun anew, restored from copies, sent back, woken up."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

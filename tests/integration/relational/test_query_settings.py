@@ -1,7 +1,5 @@
 """What SET says of continuous queries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Queries that several workers run: over tables, rescaled, killed."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from collections.abc import Callable

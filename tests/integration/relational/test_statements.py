@@ -1,7 +1,5 @@
 """Statements that define tables and change their rows."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray import errors

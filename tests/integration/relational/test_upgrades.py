@@ -1,7 +1,5 @@
 """Plans that take over running queries."""
 
-from __future__ import annotations
-
 import datetime as dt
 import threading
 import time

@@ -7,8 +7,6 @@ most of these processes are killed. What is there stays; a later version that wr
 adds a pair of its own.
 """
 
-from __future__ import annotations
-
 import datetime
 import json
 import os

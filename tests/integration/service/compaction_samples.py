@@ -1,7 +1,5 @@
 """A table with two services, as of two processes, whose compactions run when they are told to."""
 
-from __future__ import annotations
-
 from concurrent.futures import Executor, Future
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A table whose schema changes while it is written and looked up."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

@@ -1,7 +1,5 @@
 """Two processes with background compactions under random interleavings, against a dict."""
 
-from __future__ import annotations
-
 import tempfile
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Keys that cross partitions: messages late, lost and delivered twice, writers side by side."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Partitions that others drop while a commit to them is under way."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

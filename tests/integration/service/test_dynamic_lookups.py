@@ -1,7 +1,5 @@
 """Lookups in a table with dynamic buckets, after whatever changed its buckets."""
 
-from __future__ import annotations
-
 import random
 
 import pyarrow as pa

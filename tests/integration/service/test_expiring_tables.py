@@ -1,7 +1,5 @@
 """Tables whose rows expire, by the real clock."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

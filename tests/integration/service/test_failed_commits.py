@@ -1,7 +1,5 @@
 """A commit that fails at one of an owner's buckets, when others are written already."""
 
-from __future__ import annotations
-
 import pytest
 from compaction_samples import missing_files
 

@@ -1,7 +1,5 @@
 """Two writers of one commit user, in two processes that share the warehouse alone."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

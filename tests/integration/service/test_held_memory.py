@@ -1,7 +1,5 @@
 """What an owner keeps of the rows that it was given: its own, not those around them."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Storage that does not answer any more, under owners in this process."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -1,7 +1,5 @@
 """What `latest` lookups see while sessions are open beside other commits."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Copies that lookups make on the local disk, and the options by which they go again."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What owners leave on the local disk."""
 
-from __future__ import annotations
-
 import tempfile
 
 import pytest

@@ -1,7 +1,5 @@
 """Writers that are open for longer than cleaners of orphan files wait."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

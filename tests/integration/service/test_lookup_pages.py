@@ -1,7 +1,5 @@
 """Lookups in the pages that lie beside data files."""
 
-from __future__ import annotations
-
 import datetime
 import logging
 import time

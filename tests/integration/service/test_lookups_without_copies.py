@@ -1,7 +1,5 @@
 """Lookups in large files whose copies are not made yet: from row groups that may have the keys."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 import math

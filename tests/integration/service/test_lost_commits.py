@@ -1,7 +1,5 @@
 """A commit whose answer was lost, then a rollback by another process, then the commit again."""
 
-from __future__ import annotations
-
 import pytest
 from compaction_samples import live_names, missing_files
 

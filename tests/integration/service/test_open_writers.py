@@ -1,7 +1,5 @@
 """What `latest` lookups see of writers that are open, though owners restart."""
 
-from __future__ import annotations
-
 import gc
 import threading
 import time

@@ -1,7 +1,5 @@
 """Lookups by the first columns of the key, against a dict."""
 
-from __future__ import annotations
-
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Overwrites, drops and rescales whose answer is lost: they happen once, and name no lost file."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

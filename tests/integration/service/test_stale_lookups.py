@@ -1,7 +1,5 @@
 """Lookups that may be answered from a snapshot that was the newest a while ago."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

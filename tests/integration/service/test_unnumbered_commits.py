@@ -1,7 +1,5 @@
 """Writers that leave commit identifiers to pkray: beside each other, and after lost answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

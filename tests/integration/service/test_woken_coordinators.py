@@ -1,8 +1,6 @@
 """Coordinators and owners that were stopped in the middle of a commit, and wake when others have
 taken their place."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """A writer's arguments, and what becomes of one that was closed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack

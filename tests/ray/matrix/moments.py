@@ -5,8 +5,6 @@ Files of one folder say what is waited for, as processes share nothing else: ``a
 ``go``, when who stands still goes on.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Whoever is lost at whichever moment on a cluster of three nodes, the tables lose nothing."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

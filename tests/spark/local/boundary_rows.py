@@ -1,7 +1,5 @@
 """A column of each type with the 32 values at its boundaries, and the same in other orders."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from datetime import UTC, date, datetime

@@ -1,7 +1,5 @@
 """One Spark in this process's own JVM for all tests of this package."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

@@ -1,7 +1,5 @@
 """10,000 random rows with a column of every type, many NULLs, and the extremes of each type."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Expressions on the local engine, in plans on Spark, and in Spark's own SQL."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path

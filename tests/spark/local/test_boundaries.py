@@ -4,8 +4,6 @@ The calls are in ``data/boundary_calls.txt``, the rows in `boundary_rows`, and t
 are known, each with its reason, in ``data/boundary_differences.txt``.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """DataFrames of change events into tables, batch and streaming."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

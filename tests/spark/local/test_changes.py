@@ -1,7 +1,5 @@
 """Tables' changes as streaming DataFrames."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import StreamingQueryException
 

@@ -1,7 +1,5 @@
 """The driver, and with it the embedded owners and coordinator, killed (-9) in mid-stream."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Every function over 10,000 random rows: here, in plans on Spark, and in Spark's own SQL."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

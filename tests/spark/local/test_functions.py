@@ -1,7 +1,5 @@
 """Functions of random rows: the local engine and plans on Spark against Spark's own SQL."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import random

@@ -1,7 +1,5 @@
 """Batch DataFrames into tables, from Spark to the committed rows."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from opentelemetry.sdk.trace import TracerProvider

@@ -1,7 +1,5 @@
 """The push job itself: what it refuses, when it runs again, what its errors are."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Streams into tables: a micro-batch is a commit, and counts once."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

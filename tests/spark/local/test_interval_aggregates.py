@@ -1,7 +1,5 @@
 """Aggregates and hashes of INTERVALs: what Spark's own SQL gives, or refuses."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.sql import SparkSession
 

@@ -1,7 +1,5 @@
 """The manual's guide to Spark works as it stands there, after those to tables."""
 
-from __future__ import annotations
-
 import json
 
 from tests.manual import Tour, blocks

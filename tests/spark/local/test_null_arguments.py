@@ -5,8 +5,6 @@ column becomes one of NULLs in turn, while the others have the values at the end
 The differences that are known, each with its reason, are in ``data/null_differences.txt``.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """SQL over a catalog's tables, and views of them: the rows of pkray's own reading."""
 
-from __future__ import annotations
-
 from datetime import date
 from pathlib import Path
 

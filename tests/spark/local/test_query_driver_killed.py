@@ -1,7 +1,5 @@
 """The driver that feeds a query, and with it the query, killed (-9) in mid-stream."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

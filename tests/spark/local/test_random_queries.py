@@ -1,7 +1,5 @@
 """Spark answers random queries as pkray does."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

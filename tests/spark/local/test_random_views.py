@@ -1,7 +1,5 @@
 """Queries over random tables, by `pkray.spark.sql` and over views: the rows of DuckDB."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import date, timedelta
 from random import Random

@@ -1,7 +1,5 @@
 """Patterns and texts in all combinations: the local engine against Spark's Java."""
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Data and options that try to run code, workers that are killed, tables of Spark's catalog."""
 
-from __future__ import annotations
-
 import base64
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Times in the session's zone: the local engine and plans on Spark against Spark's own SQL."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational import from_arrow

@@ -1,7 +1,5 @@
 """DataFrames and streams written to tables by their format."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import AnalysisException
 

@@ -1,7 +1,5 @@
 """Tables as DataFrames."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 

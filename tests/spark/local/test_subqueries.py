@@ -1,7 +1,5 @@
 """Subqueries in plans on Spark: the rows that the local engine gives."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession

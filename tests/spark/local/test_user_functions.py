@@ -1,7 +1,5 @@
 """Users' functions, and what Spark has no words for: the same rows as on the local engine."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """One Ray cluster with one RayDP session for all tests of this package."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

@@ -1,7 +1,5 @@
 """A job that halts half-way, so that a test can kill something and let it go on."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

@@ -1,7 +1,5 @@
 """The driver killed (-9) in mid-stream; the owners on Ray live on with what it had pushed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

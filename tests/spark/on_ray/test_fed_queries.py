@@ -1,7 +1,5 @@
 """A query in an actor, fed by Spark from this process; the actor killed (-9) in mid-stream."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """An owner, the coordinator and an executor are killed (-9) in the middle of the main job."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray.spark

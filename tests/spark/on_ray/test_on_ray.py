@@ -1,7 +1,5 @@
 """The main job on Ray: RayDP executors push to the owners' actors."""
 
-from __future__ import annotations
-
 import resource
 
 import psutil

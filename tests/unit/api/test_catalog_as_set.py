@@ -1,7 +1,5 @@
 """A program opens the warehouse that settings name."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

@@ -1,7 +1,5 @@
 """Methods of relations and SQL give the same plans."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Callable
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Relations of random methods: their SQL, their JSON and their optimized plans are the same."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Arguments of public calls are checked by their annotations, and of none is it forgotten."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Names that become parts of paths: which may, and which are refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.arguments.file_names import checked, fault, leads_out

@@ -1,7 +1,5 @@
 """A copy of a table reads as the table did, and takes nothing."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """One process at a time changes a store of backups."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.backup.turns import LOST_MILLIS, Turn

@@ -1,7 +1,5 @@
 """Lists of files are read as they were written, or not at all."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.backup.unit import Copied, copy, digest_of, look_at, read_list, write_list

@@ -1,7 +1,5 @@
 """Canal's events as documentation shows them, and what is none."""
 
-from __future__ import annotations
-
 import json
 from datetime import date, datetime, time
 from decimal import Decimal

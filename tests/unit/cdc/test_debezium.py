@@ -1,7 +1,5 @@
 """Debezium's events as its documentation shows them, and what is none."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, datetime
 from typing import Any

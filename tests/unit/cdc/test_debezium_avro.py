@@ -1,7 +1,5 @@
 """Debezium's events in Avro: messages with the id of a schema, and what is none."""
 
-from __future__ import annotations
-
 import io
 import json
 from datetime import date, datetime

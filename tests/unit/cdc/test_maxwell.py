@@ -1,7 +1,5 @@
 """Maxwell's events as its documentation shows them, and what is none."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 

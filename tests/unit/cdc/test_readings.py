@@ -1,7 +1,5 @@
 """Values in JSON become those of the column, or are refused."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any

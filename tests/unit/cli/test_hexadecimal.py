@@ -1,7 +1,5 @@
 """Binary columns as hexadecimal text."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 from hypothesis import given

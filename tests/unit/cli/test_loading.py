@@ -1,7 +1,5 @@
 """The commands are listed as they describe themselves."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Bytes that are no UTF-8 are found wherever reads divide them."""
 
-from __future__ import annotations
-
 import io
 
 import pytest

@@ -1,7 +1,5 @@
 """Rows found by whole numbers."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows' keys as numbers."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 

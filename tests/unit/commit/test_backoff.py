@@ -1,7 +1,5 @@
 """Waits after lost races."""
 
-from __future__ import annotations
-
 import random
 
 from pkray.commit.backoff import Backoff

@@ -1,7 +1,5 @@
 """Commits whose identifier is chosen as they are made: each happens once, and none is dropped."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.commit.committer import Committer

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pkray.commit.conflicts import LiveFile, find_changed_bucket, find_conflict, needs_check
 from pkray.format.commit_message import files_digest
 from pkray.format.data_file import ADD, DELETE, ManifestEntry

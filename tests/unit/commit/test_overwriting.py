@@ -1,7 +1,5 @@
 """Overwrites: all that was in a partition goes, in one snapshot."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """The record of an expiry that is under way."""
 
-from __future__ import annotations
-
 import json
 
 from pkray.expiration.expiry_journal import PATH, Expiring, ExpiryJournal

@@ -1,7 +1,5 @@
 """When partitions are too old: by what their values say, or by their newest file."""
 
-from __future__ import annotations
-
 from datetime import date, datetime
 
 import msgspec

@@ -1,7 +1,5 @@
 """Which snapshots may go: by number, by age, at most so many at once, none that is to be read."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """BinaryRow and its hash, one value at a time: what the vectorised code is checked against."""
 
-from __future__ import annotations
-
 import struct
 from datetime import date, time
 from typing import Any

@@ -1,7 +1,5 @@
 """Rows encoded, hashed and decoded for every scalar type, against a reference of single values."""
 
-from __future__ import annotations
-
 import contextlib
 from datetime import date
 from decimal import Decimal

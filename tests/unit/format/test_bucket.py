@@ -1,7 +1,5 @@
 """Hashes and rows against vectors recorded from Java."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Deletion vectors: bitmaps of row positions and the index files that hold them."""
 
-from __future__ import annotations
-
 import pickle
 import struct
 import zlib

@@ -1,7 +1,5 @@
 """Manifests: what is written is read back, what others write is read, damage is reported."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

@@ -1,7 +1,5 @@
 """Partitions: rows to partitions, partitions to folders and back."""
 
-from __future__ import annotations
-
 import pickle
 from datetime import UTC, date, datetime, time
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Snapshot files and the names of files."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Statistics of columns, and the order of keys."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any

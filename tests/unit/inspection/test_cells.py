@@ -1,7 +1,5 @@
 """Values as a browser gets them."""
 
-from __future__ import annotations
-
 import datetime
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Texts for others have neither secrets nor values of rows, and are of use all the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.inspection.masking import Mask

@@ -1,7 +1,5 @@
 """What the console shows of one query."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

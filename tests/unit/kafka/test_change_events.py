@@ -1,7 +1,5 @@
 """Changes as messages: what belongs together, wherever batches end."""
 
-from __future__ import annotations
-
 import json
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Values as JSON."""
 
-from __future__ import annotations
-
 import json
 from datetime import UTC, date, datetime, time
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Files that are read whole again and again are read from copies of plain columns."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Copies that lookups need not wait for are made behind them."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Commits mark the rows they replace instead of rewriting files."""
 
-from __future__ import annotations
-
 from pkray.format.commit_message import files_digest
 from pkray.format.index_file import DELETION_VECTORS
 from tests.lsm_samples import Bucket, make_schema

@@ -1,7 +1,5 @@
 """Memory that was freed goes back to the operating system."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Levels: which files are a run, and which run is newer."""
 
-from __future__ import annotations
-
 from pkray.lsm.levels import Levels
 from tests.lsm_samples import file_of
 

@@ -1,7 +1,5 @@
 """Rows older than ``record-level.expire-time`` go in compaction, and changelogs say so."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

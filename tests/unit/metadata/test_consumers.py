@@ -1,7 +1,5 @@
 """Consumers: their places, and the file that Paimon reads them from."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

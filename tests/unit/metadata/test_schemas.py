@@ -1,7 +1,5 @@
 """Schemas are published one after the other, whoever changes them."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

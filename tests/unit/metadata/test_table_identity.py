@@ -1,7 +1,5 @@
 """A table replaced in the moment between a commit's check and its snapshot."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.commit.committer import Committer

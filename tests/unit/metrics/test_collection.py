@@ -1,7 +1,5 @@
 """Collections of several processes are one."""
 
-from __future__ import annotations
-
 from pkray.metrics import collection
 from pkray.metrics.collection import Distribution
 from pkray.metrics.names import LOOKUP_KEYS_TOTAL, QUERY_LAG_SNAPSHOTS, TABLE_ROWS

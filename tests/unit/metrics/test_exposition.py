@@ -1,7 +1,5 @@
 """What Prometheus' own client reads of the text is what was collected."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

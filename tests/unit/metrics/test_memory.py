@@ -1,7 +1,5 @@
 """Memory as Linux says it."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

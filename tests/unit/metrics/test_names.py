@@ -1,7 +1,5 @@
 """Metrics are named as Prometheus' conventions say."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Series of a process: counted, read from objects, and ended."""
 
-from __future__ import annotations
-
 import gc
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Options that change nothing, and why."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.options import idle_options

@@ -1,7 +1,5 @@
 """Options: values, defaults, and what is refused."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import fields
 

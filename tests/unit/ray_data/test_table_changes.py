@@ -1,7 +1,5 @@
 """The changes of snapshots as Ray Data's read tasks, called without Ray."""
 
-from __future__ import annotations
-
 import pickle
 
 import pyarrow as pa

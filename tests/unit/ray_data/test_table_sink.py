@@ -1,7 +1,5 @@
 """Datasets written to tables by tasks that are called without Ray."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Tables as Ray Data's read tasks, called without Ray."""
 
-from __future__ import annotations
-
 import pickle
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Expressions as text, bound and computed, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

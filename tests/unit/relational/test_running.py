@@ -1,7 +1,5 @@
 """Bounded runs: what is fixed before a plan runs."""
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow as pa

@@ -4,8 +4,6 @@ The order of a MAP's entries does not count, NULLs are equal where rows are grou
 and 0.0 equals -0.0 in the spark dialect, also inside of ARRAYs, MAPs and ROWs.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Options of queries: what SET takes, and what cannot be meant."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

@@ -1,7 +1,5 @@
 """Plans as Spark SQL: text that Spark can read, also of nodes without columns."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 import sqlglot

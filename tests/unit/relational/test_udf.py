@@ -1,7 +1,5 @@
 """Users' functions over Arrow arrays: results are checked, failures name the function."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Users' functions in the methods of relations."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest

@@ -1,7 +1,5 @@
 """Input: what becomes rows of a table, and what is refused before anything is written."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from typing import Any

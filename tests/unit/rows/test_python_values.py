@@ -1,7 +1,5 @@
 """Arrow values as Python has them, and those that it has not."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from pkray.commit.manifest_files import ManifestFiles

@@ -1,7 +1,5 @@
 """Filters: which rows they match, and what they say of columns."""
 
-from __future__ import annotations
-
 import datetime as dt
 import pickle
 from decimal import Decimal

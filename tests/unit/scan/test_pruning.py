@@ -1,7 +1,5 @@
 """Which files a filter leaves out by their statistics."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

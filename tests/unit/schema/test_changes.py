@@ -1,7 +1,5 @@
 """From one schema to the next."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

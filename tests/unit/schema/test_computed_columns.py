@@ -1,7 +1,5 @@
 """Computed columns in the options of tables: where they stand, and what changes do to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

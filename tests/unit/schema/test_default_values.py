@@ -1,7 +1,5 @@
 """Default values as options write them: what they are, and what is none."""
 
-from __future__ import annotations
-
 import datetime as dt
 from decimal import Decimal
 from typing import Any

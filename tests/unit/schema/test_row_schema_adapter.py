@@ -1,7 +1,5 @@
 """Rows of one schema as another schema of the table has them."""
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import re

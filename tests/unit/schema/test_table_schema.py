@@ -1,7 +1,5 @@
 """Schemas: creation, JSON, and what is no table."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pickle

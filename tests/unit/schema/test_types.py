@@ -1,7 +1,5 @@
 """Types: text and JSON both ways, Arrow both ways."""
 
-from __future__ import annotations
-
 import pickle
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """What clients list is what owners and coordinators have."""
 
-from __future__ import annotations
-
 import inspect
 import pickle
 import threading

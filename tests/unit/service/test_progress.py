@@ -1,7 +1,5 @@
 """What is noted of calls while they run."""
 
-from __future__ import annotations
-
 from pkray.service.progress import LOOKUPS, CallProgress
 
 

@@ -1,7 +1,5 @@
 """Settings of a service come from a file and from the environment, and wrong ones are named."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """What is counted, as users see it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.lookup.local_file_cache import LookupStats

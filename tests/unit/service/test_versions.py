@@ -1,7 +1,5 @@
 """Versions that are next to each other understand each other; others are told which to upgrade."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import ServiceVersionError

@@ -1,7 +1,5 @@
 """Who is let in, and who is not."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request

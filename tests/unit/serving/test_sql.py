@@ -1,7 +1,5 @@
 """Which statements a browser may send."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import QueryError, UnsupportedError

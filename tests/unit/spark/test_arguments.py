@@ -1,7 +1,5 @@
 """What is given in place of a DataFrame or a table is named before Spark is asked."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

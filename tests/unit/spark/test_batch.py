@@ -1,7 +1,5 @@
 """What tasks of Spark take along."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """pkray's errors through Spark's texts, and Spark's own as pkray's."""
 
-from __future__ import annotations
-
 import base64
 import pickle
 from pathlib import Path

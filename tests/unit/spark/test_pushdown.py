@@ -1,7 +1,5 @@
 """Spark's filters as predicates; without Spark running."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pyarrow as pa

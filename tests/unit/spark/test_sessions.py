@@ -1,7 +1,5 @@
 """What a session is started with, and what becomes of one that does not start."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession

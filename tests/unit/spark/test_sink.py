@@ -1,7 +1,5 @@
 """What Spark writes to tables by format, with tasks that are called without Spark."""
 
-from __future__ import annotations
-
 import pickle
 
 import pyarrow as pa

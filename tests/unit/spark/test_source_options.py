@@ -1,7 +1,5 @@
 """The batch source's options: what any user may write is checked."""
 
-from __future__ import annotations
-
 import base64
 import pickle
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Columns of a table as Spark sees them."""
 
-from __future__ import annotations
-
 import datetime as dt
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Stores that need no server, local disk and memory, and what no store is opened by."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pkray.storage.owned_directory import OwnedDirectory
 
 

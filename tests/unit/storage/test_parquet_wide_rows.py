@@ -1,7 +1,5 @@
 """Batches, row groups and pages are bounded by bytes as well as by rows."""
 
-from __future__ import annotations
-
 import functools
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Folders of one user: what is found in their place is looked at before it is used."""
 
-from __future__ import annotations
-
 import os
 import stat
 import tempfile

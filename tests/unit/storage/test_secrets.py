@@ -1,7 +1,5 @@
 """Secrets of storage options are in no text that somebody may see."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 import traceback

@@ -3,8 +3,6 @@
 Without END, prints the query and its tables, and what its oracles say; else says which seeds fail.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections import Counter

@@ -5,8 +5,6 @@ A line of `TEMPLATES` is a kind, an expression of it and, behind ``|||``, how Du
 ``{word}`` for a text and ``{pattern}`` for a regexp.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Mapping

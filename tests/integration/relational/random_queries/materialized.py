@@ -1,7 +1,5 @@
 """Results of queries that keep tables up to date, as tables change commit by commit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from random import Random
 from tempfile import TemporaryDirectory

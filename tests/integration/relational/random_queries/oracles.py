@@ -10,8 +10,6 @@
 - DuckDB gives the same rows; so does Spark, in ``tests/spark/local``, which takes it long.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime

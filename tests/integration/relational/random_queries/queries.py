@@ -1,7 +1,5 @@
 """Random queries: each step selects from what was written before it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random

@@ -1,7 +1,5 @@
 """Small random tables with a column of every kind, NULLs and equal values."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from datetime import date, datetime, timedelta

@@ -1,7 +1,5 @@
 """Random queries are answered alike in every way."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pytest

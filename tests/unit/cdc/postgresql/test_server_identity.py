@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pkray.cdc.postgresql.server_identity import ServerIdentity, branch_points, lsn_of, lsn_text
 
 

@@ -1,7 +1,5 @@
 """What compaction rewrites, upgrades and drops, and the changelog it makes."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

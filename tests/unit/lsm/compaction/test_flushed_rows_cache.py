@@ -1,7 +1,5 @@
 """Rows of level 0 that stay in memory until they are compacted."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta

@@ -1,7 +1,5 @@
 """The rules of universal compaction, one by one."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 from hypothesis import given

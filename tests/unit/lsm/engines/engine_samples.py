@@ -1,7 +1,5 @@
 """Rows for merge engines, merged in any grouping, and plain Python models of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Corners of single aggregate functions."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import Any

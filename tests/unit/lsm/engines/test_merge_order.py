@@ -1,7 +1,5 @@
 """Which tables' content depends on what was merged when."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.lsm.engines import merge_engine

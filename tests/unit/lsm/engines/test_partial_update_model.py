@@ -1,7 +1,5 @@
 """Random histories of a partial-update table against plain Python."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values taken from segments."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 import numpy as np

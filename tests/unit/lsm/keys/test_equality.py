@@ -1,7 +1,5 @@
 """Equality of nested values, against Python."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

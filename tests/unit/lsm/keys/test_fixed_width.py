@@ -1,7 +1,5 @@
 """Values of one width are gathered as arrow takes them."""
 
-from __future__ import annotations
-
 import decimal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Normalised keys sort, group, search and cut as Python's own comparison does."""
 
-from __future__ import annotations
-
 import datetime
 import decimal
 

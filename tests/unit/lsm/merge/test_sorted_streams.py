@@ -1,7 +1,5 @@
 """Sorted streams come together the same, however many may be read at once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a bucket writer hands over, keeps and cleans up."""
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow.parquet as pq

@@ -1,7 +1,5 @@
 """What each node of a continuous run gives can be watched."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pytest

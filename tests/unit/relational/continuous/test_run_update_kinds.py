@@ -1,7 +1,5 @@
 """A row that takes the place of its key's comes as an update: -U and +U, one after the other."""
 
-from __future__ import annotations
-
 import random
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Event time at operators, idle sources, and sources that wait for slower ones."""
 
-from __future__ import annotations
-
 import datetime
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Calls of functions, resolved in a dialect and computed over a column of values each."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

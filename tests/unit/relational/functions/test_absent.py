@@ -4,8 +4,6 @@
 ``flink_functions.txt`` are the system functions of Flink 2's manual.
 """
 
-from __future__ import annotations
-
 from datetime import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Aggregates and window functions: names, arguments and types in both dialects."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

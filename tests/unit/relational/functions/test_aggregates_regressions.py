@@ -1,7 +1,5 @@
 """Aggregates of linear regression: values as Spark gives them, NULLs, FILTER, OVER and names."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Casts: each pair of types, text forms, what does not fit."""
 
-from __future__ import annotations
-
 import datetime
 import math
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """The order of ARRAYs and ROWs: by the first parts that differ, NULL inside being the least."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

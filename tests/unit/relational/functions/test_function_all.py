@@ -1,7 +1,5 @@
 """What holds of every function: whatever arguments it takes, it gives its type and no crash."""
 
-from __future__ import annotations
-
 import itertools
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Single answers at the ends of types, as Spark gives them."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from decimal import Decimal
 from typing import Any

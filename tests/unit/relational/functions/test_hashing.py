@@ -1,7 +1,5 @@
 """Hashes: known digests, Spark's hashes, and a row's hash that never changes."""
 
-from __future__ import annotations
-
 import math
 from datetime import date, datetime
 from decimal import Decimal

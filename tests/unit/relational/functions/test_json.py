@@ -1,7 +1,5 @@
 """Functions of JSON text: paths, what is no JSON, columns as JSON and back."""
 
-from __future__ import annotations
-
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Functions of arrays, maps and rows: types, values, NULLs inside and outside, empty arrays."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

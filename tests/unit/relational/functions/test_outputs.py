@@ -1,7 +1,5 @@
 """What functions make is bounded before it is made."""
 
-from __future__ import annotations
-
 import itertools
 import tracemalloc
 

@@ -1,7 +1,5 @@
 """Functions that tell of the session."""
 
-from __future__ import annotations
-
 import getpass
 
 import pytest

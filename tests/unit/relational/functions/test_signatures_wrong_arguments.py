@@ -1,7 +1,5 @@
 """Every function over arguments of every type: a result, or an error of pkray's own."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Functions of text: values, NULLs, characters of several bytes, empty text."""
 
-from __future__ import annotations
-
 import re
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions of dates and times: types in both dialects, values at the calendar's edges."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any

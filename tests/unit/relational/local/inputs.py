@@ -1,7 +1,5 @@
 """Plans over rows that tests write down."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

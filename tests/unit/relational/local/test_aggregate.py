@@ -1,7 +1,5 @@
 """Aggregates against a model that folds row by row."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """What each node of a bounded run gives can be watched."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Queries over small tables with many NULLs give what DuckDB gives, optimized or not."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import date, timedelta

@@ -1,7 +1,5 @@
 """Joins against a model that looks at every pair of rows."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

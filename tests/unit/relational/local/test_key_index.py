@@ -1,7 +1,5 @@
 """Rows by their keys, against a look at every pair."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

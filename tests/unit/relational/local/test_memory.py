@@ -1,7 +1,5 @@
 """Rows beyond memory: set aside on the local disk, with the same result."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 from collections import Counter

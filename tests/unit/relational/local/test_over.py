@@ -1,7 +1,5 @@
 """Window functions against a model that computes each row's frame by itself."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import Any

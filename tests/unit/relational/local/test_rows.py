@@ -1,7 +1,5 @@
 """Nodes that look at one row at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

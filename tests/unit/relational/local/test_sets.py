@@ -1,7 +1,5 @@
 """Set operations against bags."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from typing import Any

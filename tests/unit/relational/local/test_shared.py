@@ -1,7 +1,5 @@
 """Parts of a plan that occur twice."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Sorts, first rows and deduplication."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

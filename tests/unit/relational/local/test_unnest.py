@@ -1,7 +1,5 @@
 """Table functions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

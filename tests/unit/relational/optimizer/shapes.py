@@ -1,7 +1,5 @@
 """Sources that know their sizes, and the shapes of the plans over them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 

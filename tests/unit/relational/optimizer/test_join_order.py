@@ -1,7 +1,5 @@
 """In which order joins are done, and where semi joins are."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational.optimizer import optimize

@@ -1,7 +1,5 @@
 """Aggregates that are computed in part before a join."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

@@ -1,7 +1,5 @@
 """Filters that move towards the sources."""
 
-from __future__ import annotations
-
 from pkray.relational.optimizer.pushdown import push_down
 from pkray.relational.plan.expressions import Call, Literal
 from pkray.relational.plan.nodes import Filter, Project

@@ -1,7 +1,5 @@
 """References have their columns' types, also above joins that conditions made narrower."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from threading import Barrier, Thread
 
 from pkray.relational.plan.cached_value import cached_value

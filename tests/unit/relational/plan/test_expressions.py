@@ -1,7 +1,5 @@
 """When constants are the same."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which rows of OVER come at the watermark, and what is kept for those that come after them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

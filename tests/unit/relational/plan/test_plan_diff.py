@@ -1,7 +1,5 @@
 """What becomes of states when another plan takes over."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

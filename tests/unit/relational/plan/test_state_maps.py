@@ -1,7 +1,5 @@
 """Which operators keep rows by columns that hold MAPs."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pytest
 

@@ -1,7 +1,5 @@
 """Rows in memory as relations, in the forms that people have them in."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Changes in memory and the content that they leave."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

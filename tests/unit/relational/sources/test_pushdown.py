@@ -1,7 +1,5 @@
 """Conditions that tables leave files out by."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational import changelog

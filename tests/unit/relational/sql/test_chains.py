@@ -1,7 +1,5 @@
 """Chains of thousands of operators: read flat, computed from left to right, refused beyond."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import accumulate
 from typing import Any

@@ -1,7 +1,5 @@
 """Statements are read as data, and nothing of them is passed over."""
 
-from __future__ import annotations
-
 import pytest
 from sqlglot import exp
 

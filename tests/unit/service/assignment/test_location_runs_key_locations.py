@@ -1,7 +1,5 @@
 """The map from keys to locations, against a dict; and the ids of keys."""
 
-from __future__ import annotations
-
 import errno
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Placements of random rows, against the same decisions made a row at a time."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

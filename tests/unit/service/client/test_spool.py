@@ -1,7 +1,5 @@
 """Batches in files of the local disk."""
 
-from __future__ import annotations
-
 import msgspec
 import pyarrow as pa
 import pytest

@@ -1,7 +1,5 @@
 """Turns of committers that share a machine."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.service.coordinator.commit_queue import CommitQueue

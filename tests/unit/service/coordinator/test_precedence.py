@@ -1,7 +1,5 @@
 """Committers of an object store that let one that lost a race go before them."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Which worker has which part, as leases run out, workers are lost and keepers start anew."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import ServiceUnavailableError

@@ -1,7 +1,5 @@
 """A worker that is stopped and wakes, or is called under old numbers, answers nothing."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Calls that overtake each other begin in their caller's order."""
 
-from __future__ import annotations
-
 import itertools
 
 import pytest

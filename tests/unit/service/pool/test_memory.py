@@ -1,7 +1,5 @@
 """Owners of one worker share its memory."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.service.pool.memory import WorkerMemory

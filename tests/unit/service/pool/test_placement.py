@@ -1,7 +1,5 @@
 """Parts are spread over nodes and workers, those of a table near each other."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

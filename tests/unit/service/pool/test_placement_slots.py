@@ -1,7 +1,5 @@
 """A worker a processor, while nodes come and go and keepers begin anew."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from pkray.service.pool.placement import Slots

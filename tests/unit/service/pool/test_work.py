@@ -1,7 +1,5 @@
 """Work goes to workers without being called, and to others at once when one seems dead."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import EvaluationError, ServiceUnavailableError

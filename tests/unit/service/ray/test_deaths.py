@@ -1,7 +1,5 @@
 """Whether a process is gone, as others of its machine see it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

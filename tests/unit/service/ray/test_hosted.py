@@ -1,7 +1,5 @@
 """What goes wrong in an actor that hosts work, as those that call it see it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import EvaluationError, ServiceUnavailableError

@@ -1,7 +1,5 @@
 """What of a log of Ray is of interest."""
 
-from __future__ import annotations
-
 from pkray.service.ray.processes import remarks
 
 LOG = """\

@@ -1,7 +1,5 @@
 """What work a pool hosts outlives its keeper."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

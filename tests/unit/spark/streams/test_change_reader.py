@@ -1,7 +1,5 @@
 """Streams of tables by format, with a reader that is called as Spark calls it."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """NULL rows whose parts are NOT NULL are written."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows are left out by their position in the file, however the file is read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

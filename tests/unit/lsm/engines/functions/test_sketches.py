@@ -1,7 +1,5 @@
 """Sketches: what Java wrote and united is the reference."""
 
-from __future__ import annotations
-
 import itertools
 import random
 from typing import Any

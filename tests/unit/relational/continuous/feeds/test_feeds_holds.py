@@ -1,7 +1,5 @@
 """What a query is about to read stays, whenever an expiry looks who reads."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A source with another history, whose newest snapshot has the number of the one before."""
 
-from __future__ import annotations
-
 import pytest
 
 import pkray

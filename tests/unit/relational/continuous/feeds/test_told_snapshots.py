@@ -1,7 +1,5 @@
 """How far a position is behind a table: snapshots that bring no changes do not count."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

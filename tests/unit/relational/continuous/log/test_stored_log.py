@@ -1,7 +1,5 @@
 """What a query writes down, where a run of it sleeps while another takes over."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import QueryDivergedError, QueryFencedError

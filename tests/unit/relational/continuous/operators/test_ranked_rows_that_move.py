@@ -1,7 +1,5 @@
 """Keys whose rows get another place in an order keep their newest row, and no row that is gone."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from typing import Any

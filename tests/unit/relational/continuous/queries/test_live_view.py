@@ -1,7 +1,5 @@
 """How a query is shown while it runs."""
 
-from __future__ import annotations
-
 import sys
 from types import ModuleType, SimpleNamespace
 

@@ -1,7 +1,5 @@
 """Changes on their way leave less memory to states."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational.continuous.state.states import States

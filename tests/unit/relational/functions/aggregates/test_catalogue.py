@@ -1,7 +1,5 @@
 """The tables of aggregates: what is computed, and what is stated of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational.functions.aggregates.aggregate import COMPUTATIONS

@@ -1,7 +1,5 @@
 """Histograms whose bins lie where the values do; the expected bins are Spark 4.2's answers."""
 
-from __future__ import annotations
-
 from datetime import date
 from decimal import Decimal
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Aggregates computed: values, NULLs, extremes and empty groups."""
 
-from __future__ import annotations
-
 import datetime
 import math
 import random

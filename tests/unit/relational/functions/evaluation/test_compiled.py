@@ -1,7 +1,5 @@
 """Compiled expressions: sharing, folding, and parts that are computed for some rows alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date
 from typing import Any

@@ -1,7 +1,5 @@
 """Arrays in the order of a comparison."""
 
-from __future__ import annotations
-
 import functools
 from random import Random
 

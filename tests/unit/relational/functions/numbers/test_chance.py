@@ -1,7 +1,5 @@
 """Functions of chance: types, ranges, other values for each row, and where they are refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Decimals at sizes where Arrow's own division is wrong, beside Python's whole numbers."""
 
-from __future__ import annotations
-
 import decimal
 import random
 from decimal import Context, Decimal

@@ -1,7 +1,5 @@
 """Sums beyond 38 digits, kept as what is left beside multiples of 10^38."""
 
-from __future__ import annotations
-
 from decimal import Context, Decimal
 
 import numpy as np

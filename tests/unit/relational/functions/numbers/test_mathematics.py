@@ -1,7 +1,5 @@
 """Functions of numbers: values, NULLs, extremes."""
 
-from __future__ import annotations
-
 import math
 from decimal import Decimal
 from typing import Any

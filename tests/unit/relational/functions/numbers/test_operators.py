@@ -1,7 +1,5 @@
 """Operators, comparisons and conditions: values, NULLs, extremes, errors."""
 
-from __future__ import annotations
-
 import decimal
 import math
 import random

@@ -1,7 +1,5 @@
 """Comma-separated values and schemas of examples: what Spark 4.2 gives, and what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

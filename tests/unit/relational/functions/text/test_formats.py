@@ -1,7 +1,5 @@
 """Functions that people of other databases look for: formats, URLs, lists in text, checks."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Java's formats and charsets: what Spark 4.2 gives, and what it refuses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

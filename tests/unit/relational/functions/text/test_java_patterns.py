@@ -1,7 +1,5 @@
 """Java's regular expressions as RE2's, and what is refused."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest

@@ -1,7 +1,5 @@
 """All matches of a batch, as Java finds them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

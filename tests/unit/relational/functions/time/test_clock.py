@@ -1,7 +1,5 @@
 """Functions of a TIME of day, timestamps of a date and one, and units that a column names."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """INTERVALs as columns of results and of rows in memory, and as keys; facts of Spark 4."""
 
-from __future__ import annotations
-
 from datetime import date, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Instants on the wall clock of the session's zone."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """How expressions are bound: types and trees in both dialects, and what is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.errors import PkrayError, QueryError, UnsupportedError

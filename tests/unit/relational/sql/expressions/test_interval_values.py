@@ -1,7 +1,5 @@
 """Values of type INTERVAL inside expressions, as Spark 4.2 gives them."""
 
-from __future__ import annotations
-
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any

@@ -1,7 +1,5 @@
 """SQL/JSON calls: RETURNING, wrappers, ON EMPTY and ON ERROR, as Flink has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

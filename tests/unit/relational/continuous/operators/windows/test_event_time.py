@@ -4,8 +4,6 @@ After every epoch what a query gave equals its bounded run without the rows that
 still waits; epochs that run again give the same changes.
 """
 
-from __future__ import annotations
-
 import datetime
 import random
 import zlib

@@ -1,7 +1,5 @@
 """Values of which the newest counts, each under a number that is taken once."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles

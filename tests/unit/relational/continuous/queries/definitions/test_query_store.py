@@ -1,7 +1,5 @@
 """What is stored of queries, and which incarnation it is of."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Two results are compared as bags of rows."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 import numpy as np

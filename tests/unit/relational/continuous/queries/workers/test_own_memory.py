@@ -1,7 +1,5 @@
 """A process that takes more than it may is told, and cannot take far more."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Epochs take turns; one that hangs holds up no others."""
 
-from __future__ import annotations
-
 import threading
 
 from pkray.relational.continuous.queries.workers.turns import Turns

@@ -1,7 +1,5 @@
 """A query begins anew after what may pass, and stops at what does not."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

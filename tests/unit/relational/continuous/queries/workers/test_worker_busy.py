@@ -1,7 +1,5 @@
 """Shares of time that operators work."""
 
-from __future__ import annotations
-
 import pytest
 
 from pkray.relational.continuous.queries.workers.worker import BusyShares
