@@ -42,6 +42,20 @@ QUERIES: dict[str, tuple[str, str]] = {
     "sums so far": ("SELECT k, v, sum(v) OVER (PARTITION BY g ORDER BY v, k) AS s FROM a", "k"),
     "ranks": ("SELECT k, rank() OVER (ORDER BY v DESC) AS place FROM a", "k"),
     "neighbours": ("SELECT k, lag(v) OVER (PARTITION BY g ORDER BY v, k) AS u FROM a", "k"),
+    "sums above": (
+        "SELECT k, s FROM (SELECT k, sum(v) OVER (ORDER BY v, k) AS s FROM a) WHERE s > 9",
+        "k",
+    ),
+    "joined ranks": (
+        "SELECT r.k, r.place, b.v FROM "
+        "(SELECT k, rank() OVER (ORDER BY v DESC) AS place FROM a) r JOIN b ON r.k = b.k",
+        "k",
+    ),
+    "joined numbers": (
+        "SELECT r.k, r.n, b.v FROM (SELECT k, n FROM (SELECT k, row_number() OVER "
+        "(ORDER BY v DESC, k) AS n FROM a) WHERE n <= 3) r JOIN b ON r.k = b.k",
+        "k",
+    ),
     "as it is": ("SELECT k, v + g AS w FROM a", "k"),
 }
 COLUMNS = {"k": "INT NOT NULL", "g": "INT", "v": "INT", "at": "TIMESTAMP(3) NOT NULL"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 from typing import Any, Literal
@@ -23,9 +24,10 @@ VALUES: dict[str, tuple[pa.DataType, list[Any]]] = {
     "TINYINT": (pa.int8(), [127, 127, 127]),
     "DOUBLE": (pa.float64(), [1.7e308, 1.7e308]),
     "FLOAT": (pa.float32(), [1.5, -0.25, None]),
+    "NaN": (pa.float64(), [1.0, math.nan, None, -math.inf]),
     "DECIMAL(38, 3)": (pa.decimal128(38, 3), [WIDE, WIDE]),
     "DECIMAL(38, 0)": (pa.decimal128(38, 0), [Decimal(10**37), Decimal(10**37)]),
-    "DECIMAL(5, 2)": (pa.decimal128(5, 2), [Decimal("999.99"), Decimal("-0.01"), None]),
+    "DECIMAL(5, 2)": (pa.decimal128(5, 2), [Decimal("999.99"), *[Decimal("-0.01")] * 2, None]),
     "no value": (pa.decimal128(5, 2), [None, None]),
 }
 SPARK = ("sum", "avg", "try_sum", "try_avg", "min", "max", "count")
@@ -54,7 +56,10 @@ def last(relation: pkray.Relation) -> tuple[str, Any]:
 
 
 def _near(value: Any) -> Any:
-    return float(f"{value:.9g}") if isinstance(value, float) else value
+    """Give nine digits of a float; NaN as text, which equals itself."""
+    if not isinstance(value, float):
+        return value
+    return "nan" if math.isnan(value) else float(f"{value:.9g}")
 
 
 def continuous(

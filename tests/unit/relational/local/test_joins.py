@@ -148,13 +148,6 @@ def test_a_single_join_refuses_two_rows_for_one(keys: int) -> None:
         result(plan)
 
 
-def test_nans_are_equal_and_zeros_are_two_keys() -> None:
-    values = [(float("nan"),), (0.0,), (-0.0,), (None,)]
-    left, right = rows_of("x DOUBLE", values), rows_of("x DOUBLE", values)
-    plan = Join(left, right, JoinKind.INNER, ("x",), ("x",), ("x0",))
-    assert bag(plan) == counted([(value, value) for (value,) in values[:3]])
-
-
 def nested(kind: JoinKind, condition: Expression = TRUE) -> Node:
     left = rows_of(
         "k ARRAY<INT>, a ARRAY<INT>, v INT", [([1], [9], 1), ([None], None, 2), (None, [], 3)]

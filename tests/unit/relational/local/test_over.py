@@ -4,16 +4,14 @@ import math
 from decimal import Decimal
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pkray.errors import EvaluationError
 from pkray.relational.plan.expressions import Frame, SortKey, WindowCall
 from pkray.relational.plan.nodes import Over
 from pkray.schema.types import DataType
 from tests.effort import examples
-from tests.unit.relational.local.inputs import counted, lit, result, rows_of
+from tests.unit.relational.local.inputs import lit, result, rows_of
 
 Row = tuple[Any, ...]
 ROWS = st.lists(
@@ -231,15 +229,11 @@ def test_extremes_of_floats_and_texts() -> None:
     assert over_one("STRING", ["a", "c", None, "b"], texts) == ["a", "c", "c", "c"]
 
 
-def test_sums_are_exact_and_fail_where_they_do_not_fit() -> None:
+def test_sums_are_exact_though_rows_leave_the_frame() -> None:
     call = calling("sum", "x", frame=TWO)
     assert over_one("BIGINT", [2**63 - 1, -5, 2**62, -(2**63)], call) == [
         2**63 - 1, 2**63 - 6, 2**62 - 5, -(2**62),
     ]  # fmt: skip
-    with pytest.raises(EvaluationError, match=r"sum\(x\) is 9223372036854775808"):
-        over_one("BIGINT", [2**63 - 1, 1], call)
-    wrapping = calling("sum_wrapping", "x", kind="INT", frame=TWO)
-    assert over_one("INT", [2**31 - 1, 1], wrapping) == [2**31 - 1, -(2**31)]
 
 
 def test_sums_and_means_of_decimals() -> None:
@@ -253,12 +247,6 @@ def test_sums_and_means_of_decimals() -> None:
         Decimal("1.000000"),
         Decimal("1.005000"),
     ]
-
-
-def test_a_sum_of_decimals_that_does_not_fit_fails() -> None:
-    call = calling("sum", "x", kind="DECIMAL(3, 2)", frame=RUNNING)
-    with pytest.raises(EvaluationError, match="cannot hold"):
-        over_one("DECIMAL(3, 2)", [Decimal("9.99"), Decimal("0.01")], call)
 
 
 def test_ranges_over_times_count_in_microseconds() -> None:
@@ -297,4 +285,3 @@ def test_partitions_without_order_are_wholes() -> None:
 def test_no_rows_give_no_rows() -> None:
     calls = [calling(name, "v", kind=kind) for name, kind in FOLDED.items()]
     assert computed([], (SortKey("o"),), *calls) == []
-    assert counted([]) == {}

@@ -55,8 +55,3 @@ def test_unions_of_distinct_rows_inside_unions_of_all_stay_distinct() -> None:
     twice = rows_of("a INT", [(1,), (1,)])
     inner = SetOperation(twice, twice, SetKind.UNION, False)
     assert bag(SetOperation(inner, twice, SetKind.UNION, True)) == counted([(1,), (1,), (1,)])
-
-
-def test_nested_values_are_compared_by_content() -> None:
-    left, right = rows_of("a ARRAY<INT>", [([1],), ([2],)]), rows_of("a ARRAY<INT>", [([2],)])
-    assert bag(SetOperation(left, right, SetKind.EXCEPT, False)) == counted([([1],)])

@@ -38,17 +38,6 @@ def test_set_operations_equal_the_bounded_run(operation: str, inserts: bool, key
         run.check()
 
 
-@pytest.mark.parametrize("inserts", [True, False])
-def test_distinct_rows_equal_the_bounded_run(inserts: bool) -> None:
-    rng = random.Random(inserts)
-    t = changelog(COLUMNS, mode="insert" if inserts else "all", name="t")
-    run = Continuous(query("SELECT DISTINCT id, k, v FROM t", t=t), {"t": t}, memory=2048, parts=3)
-    history = RandomHistory(rng, row)
-    for size in (10, 1, 60, 20):
-        run.push("t", history.epoch(size, inserts=inserts))
-        run.check()
-
-
 def test_a_retraction_of_an_unknown_row_stops_no_other_row() -> None:
     t = changelog({"k": "INT"}, mode="all", name="t")
     run = Continuous(query("SELECT DISTINCT k FROM t", t=t), {"t": t})
