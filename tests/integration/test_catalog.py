@@ -225,22 +225,6 @@ def test_columns_as_a_mapping_and_as_arrow_types(catalog):
     assert table.comment == "what is sold"
 
 
-@pytest.mark.parametrize(
-    ("schema", "arguments", "message"),
-    [
-        ([("id", "BIGINT", "the id")], {}, "pairs of a name and a type"),
-        ([(5, "BIGINT")], {}, r"schema\[0\]\[0\] cannot be 5: give a pyarrow schema, or pairs"),
-        ([("id", 5)], {}, r"schema\[0\]\[1\] cannot be 5: give"),
-        (COLUMNS, {"comment": 5}, "comment cannot be 5: give text"),
-        (COLUMNS, {"partition_keys": "id"}, r"give a list, such as \['id'\]"),
-    ],
-)
-def test_definitions_that_are_none(catalog, schema, arguments, message):
-    with pytest.raises(errors.SchemaError, match=message):
-        catalog.create_table("shop.items", schema, ["id"], **arguments)
-    assert not catalog.table_exists("shop.items")
-
-
 def test_an_unknown_option_of_the_runtime_is_named(tmp_path):
     with pytest.raises(pkray.OptionError, match=r"'owner' is unknown to runtime 'local'"):
         pkray.connect(tmp_path, runtime_options={"owner": 2})

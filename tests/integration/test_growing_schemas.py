@@ -96,12 +96,6 @@ def test_partial_updates_take_some_of_the_columns(make):
     assert rows(table) == [{"id": 1, "v": "a", "n": 2}]
 
 
-@pytest.mark.parametrize("word", ["Null", "", None, 1])
-def test_there_are_two_words_for_what_is_missing(make, word):
-    with pytest.raises(errors.OptionError, match="missing cannot be"):
-        make().open_writer(missing=word)
-
-
 @pytest.mark.parametrize("kind", ["dicts", "arrow", "batch", "pandas"])
 def test_a_new_column_is_refused_unless_asked_for(make, kind):
     table = make()
@@ -232,21 +226,7 @@ def test_rows_are_deleted_by_a_filter_whatever_orders_them(make):
     assert rows(table) == [{"id": 1, "v": "a", "n": 5}]
 
 
-def test_rows_are_deleted_by_key(make):
-    table = make()
-    table.upsert([{"id": 1, "v": "a", "n": 1}, {"id": 2, "v": "b", "n": 1}])
-    table.delete([{"id": 1}])
-    assert [row["id"] for row in rows(table)] == [2]
-
-
 @pytest.mark.parametrize("given", [{}, {"keys": [{"id": 1}], "where": "id = 1"}])
 def test_keys_or_a_filter_say_what_is_deleted(make, given):
     with pytest.raises(errors.OptionError, match="delete takes keys"):
         make().delete(**given)
-
-
-def test_a_commit_of_one_line_is_made_once(make):
-    table = make()
-    for value in "ab":
-        table.upsert([{"id": 1, "v": value, "n": 1}], commit_user="job", commit_identifier=1)
-    assert rows(table) == [{"id": 1, "v": "a", "n": 1}]

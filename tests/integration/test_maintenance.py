@@ -1,7 +1,5 @@
 """Expiry, overwrites and orphans of a table in use, as its users and another engine see it."""
 
-import itertools
-import os
 import threading
 import time
 from datetime import datetime, timedelta
@@ -11,11 +9,9 @@ import pyarrow as pa
 import pytest
 
 from pkray.errors import InputError, OptionError, SnapshotNotFoundError
-from pkray.metadata.tags import TagStore
 from tests.integration.readers import read_with_rust
 
 FEW = {"snapshot.num-retained.min": "2", "snapshot.num-retained.max": "3"}
-PRODUCERS = ["none", "lookup"]
 
 
 def make(catalog, **options: str):
@@ -98,52 +94,6 @@ def test_a_commit_is_not_repeated_after_its_snapshot_expired(catalog):
     assert ("a", 1, "later") in content(table)
 
 
-def test_what_a_consumer_has_to_read_stays(catalog):
-    table = make(catalog, **FEW)
-    put(table, ("a", 0, "x"))
-    table.consumers.reset("job", 1)
-    for number in range(6):
-        put(table, ("a", number, "x"))
-    assert table.snapshots().column("snapshot_id")[0].as_py() == 1
-    assert table.consumers.list().column("consumer_id").to_pylist() == ["job"]
-    table.consumers.reset("job")
-    assert table.expire_snapshots().snapshots > 0
-    with pytest.raises(SnapshotNotFoundError):
-        table.consumers.reset("job", 1)
-    table.consumers.delete("job")
-    assert table.consumers.list().num_rows == 0
-
-
-@pytest.mark.parametrize("producer", PRODUCERS)
-def test_changelogs_outlive_their_snapshots(catalog, producer):
-    longer = {"changelog.num-retained.max": "100", "changelog.num-retained.min": "50"}
-    table = make(catalog, **FEW, **longer, **{"changelog-producer": producer})
-    for number in range(8):
-        put(table, ("a", number % 3, str(number)))
-    assert table.snapshots().num_rows <= 3
-    changes = table.changelog()
-    state = {}
-    for change in changes.to_pylist():
-        if change["_row_kind"] in ("+I", "+U"):
-            state[change["dt"], change["k"]] = change["v"]
-    assert {(*key, value) for key, value in state.items()} == content(table)
-    assert changes.column("_snapshot_id").to_pylist()[0] <= 2
-
-
-def test_a_reader_of_an_expiring_snapshot_is_told(catalog):
-    table = make(catalog)
-    for partition, number in itertools.product("abcd", range(3)):
-        put(table, (partition, number, "x"))
-    reading = table.to_batches()
-    next(reading)
-    table.compact()
-    for partition in "abcd":
-        put(table, (partition, 9, "x"))
-    table.expire_snapshots(retain_max=1)
-    with pytest.raises(SnapshotNotFoundError):
-        list(reading)
-
-
 def test_readers_and_tags_beside_expiry(catalog):
     """Each snapshot has as many rows as its number of commits, or is not there; tags last."""
     table = make(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
@@ -192,22 +142,6 @@ def test_readers_and_tags_beside_expiry(catalog):
     for name in tagged:
         table.tags.delete(name)
     table.compact()  # what was compacted beside the writer is committed
-    assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
-
-
-def test_a_tag_whose_snapshot_expires_meanwhile_leaves_no_files(catalog, monkeypatch):
-    table = make(catalog, **{"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"})
-    put(table, ("a", 1, "x"))
-    check = TagStore._keep_whole
-
-    def expire_first(*arguments) -> None:
-        put(table, ("a", 2, "x"))
-        check(*arguments)
-
-    monkeypatch.setattr(TagStore, "_keep_whole", expire_first)
-    with pytest.raises(SnapshotNotFoundError):
-        table.tags.create("t")
-    assert table.tags.list().num_rows == 0
     assert table.remove_orphan_files(older_than=1 << 50, dry_run=True).num_rows == 0
 
 
@@ -297,31 +231,3 @@ def test_partitions_expire(catalog):
     assert kept <= content(table) <= kept | {(days[2], 1, "x")}
     assert table.expire_partitions().num_rows == 0
     assert by_rust(table) == content(table)
-
-
-def test_partitions_expire_by_hand(catalog):
-    options = {"partition.expiration-time": "1 h", "partition.expiration-strategy": "update-time"}
-    table = make(catalog, **options)
-    put(table, ("a", 1, "x"))
-    assert table.expire_partitions().num_rows == 0
-    table.alter.set_options({"partition.expiration-time": "1 ms"})
-    assert table.expire_partitions().to_pylist() == [{"dt": "a"}]
-    assert content(table) == set()
-
-
-def test_orphans(catalog):
-    table = make(catalog)
-    put(table, ("a", 1, "x"))
-    root = Path(table.location.url)
-    lost = root / "dt=a/bucket-0/data-lost-0.parquet"
-    lost.parent.mkdir(exist_ok=True)
-    lost.write_bytes(b"lost")
-    assert table.remove_orphan_files().num_rows == 0
-    old = datetime.now().timestamp() - 2 * 86_400
-    os.utime(lost, (old, old))
-    found = table.remove_orphan_files(dry_run=True)
-    assert found.column("path").to_pylist() == ["dt=a/bucket-0/data-lost-0.parquet"]
-    assert lost.exists()
-    assert table.remove_orphan_files().column("size").to_pylist() == [4]
-    assert not lost.exists()
-    assert content(table) == {("a", 1, "x")}

@@ -1,6 +1,5 @@
 """The whole path in an object store: moto's server stands for S3."""
 
-import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -82,47 +81,6 @@ def test_a_table_lives_in_the_store(connect):
     assert content(table) == {**expected, 20: "continued"}
 
 
-def test_lookups_in_both_visibilities(connect):
-    table = create(connect())
-    put(table, rows(0, 50, "old"))
-    keys = rows(0, 60, "").select(KEY)
-    with table.open_writer() as writer:
-        writer.upsert(rows(40, 15, "new"))
-        found = table.lookup(keys, visibility="latest")
-        assert found["v"].to_pylist() == ["old"] * 40 + ["new"] * 15
-        found = table.lookup(keys, visibility="committed")
-        assert found["v"].to_pylist() == ["old"] * 50
-        writer.commit()
-    table.compact(full=True)
-    found = table.lookup(keys, visibility="committed")
-    assert found["v"].to_pylist() == ["old"] * 40 + ["new"] * 15
-
-
-def test_the_changelog(connect):
-    table = create(connect(), {"changelog-producer": "lookup"})
-    put(table, rows(0, 2, "a"))
-    put(table, rows(1, 2, "b"))
-    log = table.changelog()
-    found = sorted(zip(*(log[name].to_pylist() for name in ("id", "_row_kind", "v")), strict=True))
-    assert found == [(0, "+I", "a"), (1, "+I", "a"), (1, "+U", "b"), (1, "-U", "a"), (2, "+I", "b")]
-
-
-def test_the_same_commit_again(connect):
-    first = put(create(connect()), rows(0, 5, "a"), identifier=3)
-    other = connect().load_table("db.t")
-    assert put(other, rows(0, 5, "twice"), identifier=3) == first
-    assert content(other) == dict.fromkeys(range(5), "a")
-
-
-def test_the_older_of_two_writers_of_one_user_commits_nothing(connect):
-    old = create(connect()).open_writer("job")
-    old.upsert(rows(0, 5, "old"))
-    put(connect().load_table("db.t"), rows(0, 5, "new"), "job", 1)
-    with pytest.raises(pkray.CommitFencedError, match="'job'"):
-        old.commit()
-    assert content(connect().load_table("db.t")) == dict.fromkeys(range(5), "new")
-
-
 def test_two_committers_compete(connect):
     create(connect(), {"num-sorted-run.compaction-trigger": "3"})
     commits, start = 4, threading.Barrier(2)
@@ -167,14 +125,6 @@ def test_an_independent_reader(connect, s3_options, bucket, request):
         },
     )
     assert rows_of(rust.read("db.t"), KEY) == rows_of(table.to_arrow(), KEY)
-
-
-def test_parts_of_a_read_go_to_other_processes(connect):
-    table = create(connect())
-    put(table, rows(0, 20, "a"))
-    splits = pickle.loads(pickle.dumps(table.splits()))
-    found = pa.Table.from_batches([batch for split in splits for batch in split.read()])
-    assert rows_of(found, KEY) == rows_of(table.to_arrow(), KEY)
 
 
 def test_a_dropped_table_leaves_the_mark_of_the_warehouse_alone(connect, s3, bucket, request):

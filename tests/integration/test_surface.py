@@ -69,46 +69,10 @@ def test_nothing_is_committed_when_the_block_is_left_by_an_exception(table):
     assert table.lookup([{"id": 1}]).num_rows == 0
 
 
-def test_the_same_identifier_makes_no_new_snapshot(table):
-    first = put(table, [{"id": 1, "name": "a", "amount": 1.0}], identifier=7)
-    again = put(table, [{"id": 1, "name": "twice", "amount": 2.0}], identifier=7)
-    assert again == first == table.latest_snapshot()
-    assert rows_of(table.to_arrow(), ["id"]) == [(1, "a", 1.0)]
-
-
-def test_latest_sees_writes_before_the_commit_and_committed_does_not(table):
-    put(table, [{"id": 1, "name": "a", "amount": 1.0}])
-    with table.open_writer() as writer:
-        writer.upsert([{"id": 1, "name": "new", "amount": 1.0}])
-        writer.delete([{"id": 2}])
-        assert table.lookup([{"id": 1}])["name"].to_pylist() == ["new"]
-        committed = table.lookup([{"id": 1}], visibility="committed")
-        assert committed["name"].to_pylist() == ["a"]
-
-
 def test_lookup_keeps_the_order_asked_and_leaves_absent_keys_out(table):
     put(table, [{"id": i, "name": str(i), "amount": float(i)} for i in range(100)])
     found = table.lookup(pa.table({"id": [50, 1000, 3, 99, 3]}), columns=["name"])
     assert found["name"].to_pylist() == ["50", "3", "99", "3"]
-
-
-def test_lookup_in_an_older_snapshot(table):
-    old = put(table, [{"id": 1, "name": "old", "amount": 1.0}])
-    put(table, [{"id": 1, "name": "new", "amount": 1.0}])
-    found = table.lookup([{"id": 1}], visibility="committed", snapshot_id=old.id)
-    assert found["name"].to_pylist() == ["old"]
-
-
-def test_reads_filter_and_project(table):
-    put(table, [{"id": i, "name": f"n{i % 3}", "amount": float(i)} for i in range(10)])
-    found = table.to_arrow(columns=["id"], filter="name = 'n1' AND amount > 3")
-    assert sorted(found["id"].to_pylist()) == [4, 7]
-
-
-def test_reads_an_older_snapshot(table):
-    old = put(table, [{"id": 1, "name": "old", "amount": 1.0}])
-    put(table, [{"id": 1, "name": "new", "amount": 1.0}])
-    assert table.to_arrow(snapshot_id=old.id)["name"].to_pylist() == ["old"]
 
 
 def test_compaction_keeps_the_content_in_one_run_a_bucket(table):
@@ -157,46 +121,11 @@ def test_rows_that_do_not_fit_are_refused_whole(table, rows, named):
     assert rows_of(table.to_arrow(), ["id"]) == [(9, "kept", 9.0)]
 
 
-def test_a_key_that_overflows_its_type_is_refused(catalog):
-    table = catalog.create_table("shop.small", [("id", "INT"), ("v", "STRING")], ["id"])
-    with table.open_writer() as writer, pytest.raises(pkray.InputError, match="3000000000"):
-        writer.upsert(pa.table({"id": [3_000_000_000], "v": ["a"]}))
-
-
 def test_creating_a_table_that_exists(catalog, table):
     with pytest.raises(pkray.TableExistsError, match=r"shop\.orders"):
         catalog.create_table("shop.orders", SCHEMA, ["id"])
     same = catalog.create_table("shop.orders", SCHEMA, ["id"], if_not_exists=True)
     assert same.schema == table.schema
-
-
-def test_loading_a_table_that_does_not_exist(catalog):
-    with pytest.raises(pkray.TableNotFoundError, match=r"shop\.none"):
-        catalog.load_table("shop.none")
-
-
-def test_an_unknown_option_suggests_the_nearest(catalog):
-    with pytest.raises(pkray.OptionError, match="changelog-producer"):
-        catalog.create_table("shop.t", SCHEMA, ["id"], options={"changelog-producr": "lookup"})
-    assert catalog.list_tables() == []
-
-
-@pytest.mark.parametrize("path", ["schema/schema-0", "snapshot/snapshot-1"])
-def test_a_truncated_metadata_file_is_named(catalog, table, path, tmp_path):
-    put(table, [{"id": 1, "name": "a", "amount": 1.0}])
-    file = tmp_path / "shop.db" / "orders" / path
-    file.write_bytes(file.read_bytes()[:40])
-    with pkray.connect(str(tmp_path)) as fresh:
-        with pytest.raises(pkray.CorruptFileError, match=path):
-            fresh.load_table("shop.orders").to_arrow()
-
-
-def test_tables_are_listed_and_dropped(catalog, table):
-    catalog.create_table("other.t", SCHEMA, ["id"])
-    assert catalog.list_databases() == ["other", "shop"]
-    assert catalog.list_tables() == ["other.t", "shop.orders"]
-    catalog.drop_table("other.t")
-    assert catalog.list_tables() == ["shop.orders"]
 
 
 def test_names_start_as_the_options_say(tmp_path):

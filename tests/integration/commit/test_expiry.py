@@ -143,37 +143,6 @@ def test_changelogs_outlive_their_snapshots(tmp_path, producer):
     assert_whole(writer)
 
 
-def test_changelog_options_are_honoured(tmp_path):
-    options = {
-        "snapshot.num-retained.min": "1",
-        "snapshot.num-retained.max": "2",
-        "changelog.num-retained.max": "5",
-        "changelog-producer": "input",
-    }
-    writer = table(tmp_path, **options)
-    fill(writer, 8)
-    expirer(writer).expire()
-    assert len(Walk(writer.store).snapshots()) == 2
-    assert len(Walk(writer.store).changelogs()) == 3
-    assert_whole(writer)
-
-
-def test_a_changelog_stays_with_its_snapshot(tmp_path):
-    options = {
-        "snapshot.num-retained.min": "2",
-        "snapshot.num-retained.max": "4",
-        "changelog.num-retained.min": "1",
-        "changelog.num-retained.max": "2",
-        "changelog-producer": "input",
-    }
-    writer = table(tmp_path, **options)
-    fill(writer, 8)
-    expirer(writer).expire()
-    assert len(Walk(writer.store).snapshots()) == 4
-    assert not Walk(writer.store).changelogs()
-    assert_whole(writer)
-
-
 def test_an_expired_snapshot_is_not_found(tmp_path):
     writer = table(tmp_path)
     fill(writer)
@@ -335,16 +304,3 @@ def test_a_branch_keeps_the_files_it_names(tmp_path):
     live = walk.live(json.loads(encode(fork)))
     assert live == writer.live[fork.id]
     assert {f"p=a/bucket-0/{name}" for name in live} <= there
-
-
-def test_an_object_store(tmp_path):
-    writer = table(tmp_path, changelog_producer="input")
-    writer = Writer(open_store(f"memory://{tmp_path.name}"), writer.schema, random.Random(5))
-    fill(writer)
-    TagStore(writer.store).create("kept", SnapshotStore(writer.store).read(3))
-    fill(writer, 3)
-    expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
-    assert_whole(writer)
-    fill(writer, 3)
-    expirer(writer).expire(KEEP_TWO, KEEP_FOUR)
-    assert_whole(writer)

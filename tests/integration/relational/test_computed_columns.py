@@ -176,17 +176,6 @@ def test_rows_are_merged_by_computed_columns(catalog, clicks, dialect):
     assert rows(catalog.sql("SELECT id, twice FROM shop.clicks")) == [(1, 100), (2, 12)]
 
 
-def test_a_column_that_is_read_stays(catalog, clicks):
-    for change in ("DROP COLUMN price", "RENAME COLUMN price TO cost"):
-        with pytest.raises(SchemaError, match="computed column twice AS price \\* 2 reads it"):
-            catalog.sql(f"ALTER TABLE shop.clicks {change}")
-    with pytest.raises(SchemaError, match="watermark FOR ts"):
-        catalog.sql("ALTER TABLE shop.clicks DROP COLUMN ts")
-    catalog.sql("ALTER TABLE shop.clicks DROP COLUMN twice")
-    catalog.sql("ALTER TABLE shop.clicks DROP COLUMN price")
-    assert catalog.load_table("shop.clicks").relation().columns == ["id", "x", "pt", "ts"]
-
-
 def test_computed_columns_are_added(catalog, clicks, dialect):
     catalog.sql(
         "ALTER TABLE shop.clicks ADD (y INT, less AS price - 1 AFTER id, more AS y + 1)",
@@ -316,20 +305,6 @@ def test_windows_of_a_computed_time_come_at_its_watermark(catalog, clicks, diale
     assert json.loads(late["row"])["twice"] == 200
 
 
-def test_interval_joins_take_a_computed_time(catalog, clicks, dialect):
-    text = (
-        "SELECT a.id, b.id AS other FROM shop.clicks AS a JOIN shop.clicks AS b ON a.price = "
-        "b.price AND a.ts BETWEEN b.ts - INTERVAL '3' SECOND AND b.ts AND a.id <> b.id"
-    )
-    assert "IntervalJoin" in str(catalog.sql(text, dialect=dialect).explain())
-    query = catalog.sql(text, dialect=dialect).materialize(
-        "shop.pairs", primary_key=["id", "other"]
-    )
-    query.wait(put(clicks, (1, 1, 5), (2, 3, 5), (3, 9, 5), (4, 2, 6)))
-    assert rows(catalog.load_table("shop.pairs").relation()) == [(1, 2)]
-    assert query.verify().equal
-
-
 def test_over_waits_for_a_computed_time(catalog, dialect):
     clicks = first_rows(catalog, dialect)
     text = (
@@ -352,19 +327,6 @@ def first_rows(catalog: pkray.Catalog, dialect: str) -> pkray.Table:
     text = DIALECTS[dialect].replace("shop.clicks", "shop.firsts")
     catalog.sql(text.replace("= 'lookup'", "= 'lookup', 'merge-engine' = 'first-row'"), dialect)
     return catalog.load_table("shop.firsts")
-
-
-def test_versions_are_of_a_computed_time(catalog, clicks, dialect):
-    left = first_rows(catalog, dialect)
-    text = (
-        "SELECT l.id, r.twice FROM shop.firsts AS l JOIN shop.clicks FOR SYSTEM_TIME AS OF l.ts AS "
-        "r ON l.price = r.id"
-    )
-    query = catalog.sql(text, dialect=dialect).materialize("shop.versions")
-    query.wait(put(clicks, (7, 1, 5)) | put(left, (1, 3, 7), (2, 6, 7)))
-    query.wait(put(clicks, (7, 5, 6)))
-    query.wait(put(clicks, (8, 60, 0)) | put(left, (3, 60, 7)))
-    assert rows(catalog.load_table("shop.versions").relation()) == [(1, 10), (2, 12)]
 
 
 def test_a_lookup_join_by_processing_time_follows_rows_that_change(catalog, clicks, dialect):

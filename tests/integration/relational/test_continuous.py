@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-import pkray
 from pkray.errors import (
     OptionError,
     QueryExistsError,
@@ -58,17 +57,6 @@ def test_equal_rows_are_kept_as_often_as_they_occur(catalog, put):
     assert content(catalog) == Counter({(1,): 3, (None,): 1})
 
 
-def test_every_snapshot_of_a_result_is_proved(catalog, put):
-    first = put({1: 1, 2: 2})
-    query = catalog.sql(TOTALS).materialize("default.r")
-    query.wait({"default.t": first})
-    for number in range(4):
-        query.wait({"default.t": put({number: number * 3, 9: number})})
-    snapshots = catalog.load_table("default.r").system("snapshots")["snapshot_id"].to_pylist()
-    assert len(snapshots) == 5
-    assert all(query.verify(each).equal for each in snapshots)
-
-
 NO_ROWS = "SELECT COUNT(*) AS n, COUNT(v) FILTER (WHERE v > 7) AS large, SUM(v) AS total FROM t"
 
 
@@ -103,18 +91,6 @@ def test_a_result_that_was_changed_by_hand_is_found_out(catalog, put):
     assert not report.equal
     assert report.missing.to_pylist() == [{"k": 1, "v": 1}]
     assert report.extra.to_pylist() == [{"k": 1, "v": 9}]
-
-
-def test_a_query_goes_on_in_another_process(catalog, put, tmp_path):
-    query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 2})
-    query.stop()
-    with pkray.connect(tmp_path / "warehouse") as other:
-        found = other.query("default.r")
-        assert found.status()["state"] == "stopped"
-        number = put({3: 3}, 2)
-        found.resume().wait({"default.t": number})
-        assert content(other) == Counter([(1, 2, 4)])
-        assert found.verify().equal
 
 
 def test_a_query_over_an_empty_table_lags_behind_nothing(catalog, put, caplog):
@@ -310,36 +286,6 @@ def test_a_plan_file_starts_and_goes_on(catalog, put, tmp_path):
     assert content(catalog) == Counter([(0, 2), (1, 2)])
 
 
-def test_a_join_reads_its_rows_from_the_source_instead_of_keeping_them(catalog, put):
-    names = catalog.create_table(
-        "default.names",
-        [("v", "INT"), ("name", "STRING")],
-        ["v"],
-        options={"changelog-producer": "lookup"},
-    )
-
-    def name(rows: dict[int, str], *deleted: int) -> int:
-        with names.open_writer() as writer:
-            writer.upsert([{"v": key, "name": value} for key, value in rows.items()])
-            writer.delete([{"v": key} for key in deleted])
-            snapshot = writer.commit()
-        assert snapshot is not None
-        return int(snapshot.id)
-
-    put({1: 7, 2: 8, 3: 7})
-    name({7: "seven"})
-    query = catalog.sql("SELECT k, t.v, name FROM t LEFT JOIN names ON t.v = names.v").materialize(
-        "default.r"
-    )
-    query.wait({"default.t": put({2: 7}, 3), "default.names": name({7: "sept", 8: "huit"})})
-    assert content(catalog) == Counter([(1, 7, "sept"), (2, 7, "sept")])
-    query.wait({"default.t": put({1: 8}), "default.names": name({8: "acht"}, 7)})
-    assert content(catalog) == Counter([(1, 8, "acht"), (2, 7, None)])
-    assert query.verify().equal
-    join = next(node for node in query.status()["nodes"] if node["type"] == "Join")
-    assert all(name.endswith("_index") for name in join["state_bytes"])
-
-
 def test_status_says_how_many_rows_of_state_there_are(catalog, put):
     query = materialized(catalog.sql(TOTALS), put, {1: 1, 2: 5, 3: 4})
     groups = next(node for node in query.status()["nodes"] if node["state_rows"])
@@ -450,24 +396,6 @@ def test_an_epoch_takes_no_more_rows_than_it_may(catalog, put):
     assert query.verify().equal
 
 
-def test_settings_bound_the_epochs(catalog, put):
-    catalog.sql("SET 'table.exec.mini-batch.enabled' = 'true'")
-    catalog.sql("SET 'table.exec.mini-batch.allow-latency' = '50 ms'")
-    catalog.sql("SET 'table.exec.mini-batch.size' = '1'")
-    query = catalog.sql("SELECT k, v FROM t").materialize("default.r", trigger="changes")
-    query.wait({"default.t": put({1: 1})})
-    query.stop()
-    for number in range(4):
-        last = put({number: number})
-    query.resume().wait({"default.t": last})
-    assert query.status()["epoch"] >= 4
-
-
-def test_the_time_is_refused_of_rows_that_change(catalog, put):
-    with pytest.raises(UnsupportedError, match="time of day"):
-        catalog.sql("SELECT k, current_timestamp() AS at FROM t").stream()
-
-
 def test_a_query_that_is_refused_leaves_no_table_that_was_made_for_it(catalog, put):
     refused = catalog.sql("SELECT k, current_timestamp() AS at FROM t")
     with pytest.raises(UnsupportedError, match="time of day"):
@@ -527,12 +455,6 @@ def test_all_results_of_a_set_of_statements_are_proved(catalog, put):
     assert query.verify(table="default.small").equal
     with pytest.raises(OptionError, match=r"its results are default\.small, default\.large"):
         query.verify(table="default.other")
-
-
-@pytest.mark.parametrize("rows", [0, -1])
-def test_an_epoch_of_no_rows_is_refused(catalog, put, rows):
-    with pytest.raises(OptionError, match="max_rows"):
-        catalog.sql(TOTALS).materialize("default.r", max_rows=rows)
 
 
 def test_constants_are_no_sources_of_a_snapshot(catalog, put):

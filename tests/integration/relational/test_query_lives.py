@@ -186,15 +186,6 @@ def test_rows_of_a_user_are_never_deleted_but_by_replace(shop):
     shop.check(shop.begin(PLAIN, replace=True), PLAIN)
 
 
-def test_a_table_that_a_user_filled_is_no_result(shop):
-    table = shop.catalog.create_table("default.r", [("k", "INT"), ("v", "INT")], ["k"])
-    table.upsert([{"k": 99, "v": 99}], commit_user="alice")
-    shop.put({1: 1})
-    with pytest.raises(errors.SharedResultError, match="alice"):
-        shop.begin(PLAIN)
-    assert shop.content() == Counter([(99, 99)])
-
-
 def test_an_insert_adds_to_the_rows_of_others(shop):
     table = shop.catalog.create_table("default.r", [("k", "INT"), ("v", "INT")], ["k"])
     table.upsert([{"k": 99, "v": 99}])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pkray
-from pkray.errors import InputError, OptionError, WriterClosedError
+from pkray.errors import OptionError, WriterClosedError
 
 
 @pytest.fixture
@@ -21,14 +21,6 @@ def table(tmp_path) -> Iterator[pkray.Table]:
 
 
 ROWS = [{"id": 1, "v": 1}]
-
-
-@pytest.mark.parametrize("user", [5, "", " ", ["a"], b"job"])
-def test_a_commit_user_is_text(table, user):
-    with pytest.raises(OptionError, match="commit_user cannot be"):
-        table.open_writer(user)
-    with pytest.raises(OptionError, match="commit_user cannot be"):
-        table.open_push(user, 1)
 
 
 @pytest.mark.parametrize(
@@ -52,11 +44,6 @@ def test_a_commit_that_no_snapshot_could_hold_is_refused(table, said: dict[str, 
             writer.commit(**said)
         assert writer.commit(1, watermark=-5).watermark == -5
     assert table.to_arrow().to_pylist() == ROWS
-
-
-def test_a_push_is_named_by_a_whole_number(table):
-    with pytest.raises(OptionError, match="commit_identifier cannot be '1'"):
-        table.open_push("job", "1")
 
 
 def test_numbers_of_numpy_name_a_commit(table):
@@ -84,53 +71,6 @@ def test_a_commit_of_no_rows_names_the_commit(table):
         writer.upsert(ROWS)
         writer.commit(2)
     assert table.to_arrow().to_pylist() == ROWS
-
-
-@pytest.mark.parametrize("buckets", ["0", 0, [-1], ["0"], [0.5]])
-def test_buckets_to_compact_are_numbers(table, buckets):
-    with pytest.raises(InputError, match=r"give a list .*such as \[0, 3\]"):
-        table.compact(buckets=buckets)
-
-
-@pytest.mark.parametrize("partitions", [{"dt": "a"}, "a", ["a"]])
-def test_partitions_to_compact_are_mappings(table, partitions):
-    with pytest.raises(InputError, match=r"partitions(\[0\])? cannot be"):
-        table.compact(partitions=partitions)
-
-
-def test_counts_and_snapshots_are_whole_numbers(table):
-    for use in (
-        lambda: table.expire_snapshots(retain_max="1"),
-        lambda: table.expire_snapshots(max_deletes=0),
-        lambda: table.rescale("4"),
-        lambda: table.rescale(2.0),
-        lambda: table.stream(from_snapshot="1"),
-        lambda: table.stream(until_snapshot=1.5),
-        lambda: pkray.connect(""),
-    ):
-        with pytest.raises(OptionError, match=r"cannot be .*: give|warehouse is empty"):
-            use()
-
-
-def test_columns_are_a_list(table):
-    for read in (table.to_arrow, table.to_pandas, table.splits, table.explain):
-        with pytest.raises(InputError, match=r"give a list, such as \['id'\]"):
-            read(columns="id")
-    with pytest.raises(InputError, match=r"give a list, such as \['id'\]"):
-        table.lookup(ROWS, columns="id")
-
-
-@pytest.mark.parametrize("name", [5, " ", None])
-def test_names_are_text(table, name):
-    table.upsert(ROWS, commit_user="job", commit_identifier=1)
-    with pytest.raises(pkray.PkrayError, match="name"):
-        table.tags.create(name)
-    with pytest.raises(pkray.PkrayError, match="name"):
-        table.branches.create(name)
-    with pytest.raises(pkray.PkrayError, match="consumer"):
-        table.consumers.reset(name)
-    with pytest.raises(OptionError, match="next_snapshot_id cannot be True"):
-        table.consumers.reset("job", True)
 
 
 def test_a_repeated_commit_may_publish_compactions_but_no_rows(tmp_path):
