@@ -12,8 +12,9 @@ kept: entering costs a comparison.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, TypeVar
 
@@ -78,7 +79,7 @@ def _switch() -> None:
 
 
 def within(**fields: Any) -> AbstractContextManager[None]:
-    """Name fields of what is done meanwhile in this thread."""
+    """Name fields of what is done meanwhile in this thread; one that is None says nothing."""
     return _within(fields) if _is_on else _NOTHING
 
 
@@ -94,6 +95,19 @@ def span(name: str, /, **fields: Any) -> AbstractContextManager[None]:
 def each(name: str, items: Iterator[T]) -> Iterator[T]:
     """Yield items; the time that each takes to be made is a span."""
     return _each(name, items) if _is_on else items
+
+
+def over(
+    name: str, items: Iterator[T], envelope: str | None = None, /, **fields: Any
+) -> Iterator[T]:
+    """Yield items; one span lasts from the first to the last of them.
+
+    What makes them is below it, and what is done with them between is not.
+
+    Args:
+        envelope: of the process that has asked for them; None: this one has.
+    """
+    return _over(name, items, envelope, fields) if _is_on else items
 
 
 def carried(call: Callable[..., T]) -> Callable[..., T]:
@@ -133,7 +147,8 @@ def here() -> dict[str, Any]:
 
 @contextmanager
 def _within(fields: Mapping[str, Any]) -> Iterator[None]:
-    token = _fields.set({**(_fields.get() or {}), **fields})
+    known = {name: value for name, value in fields.items() if value is not None}
+    token = _fields.set({**(_fields.get() or {}), **known})
     try:
         yield
     finally:
@@ -160,6 +175,24 @@ def _each(name: str, items: Iterator[T]) -> Iterator[T]:
             except StopIteration:
                 return
         yield item
+
+
+def _over(
+    name: str, items: Iterator[T], envelope: str | None, fields: Mapping[str, Any]
+) -> Iterator[T]:
+    """Make the items in a context of their own: readers come from any thread and any span."""
+    context, work, end = copy_context(), ExitStack(), object()
+    context.run(work.enter_context, resumed(envelope))
+    context.run(work.enter_context, _span(name, fields))
+    raised: Any = (None, None, None)
+    try:
+        while (item := context.run(next, items, end)) is not end:
+            yield item  # type: ignore[misc]
+    except Exception:  # one who stops reading is no error
+        raised = sys.exc_info()
+        raise
+    finally:
+        context.run(work.__exit__, *raised)
 
 
 @contextmanager

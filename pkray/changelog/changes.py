@@ -84,7 +84,9 @@ class Changes:
         """Make a reader of the changes of each snapshot in a range."""
         if normalize:
             warn_of_cost(self._location.name, self._options)
-        return ChangelogReader(self._store, self._schema, normalize=normalize)
+        return ChangelogReader(
+            self._store, self._schema, normalize=normalize, location=self._location
+        )
 
     def between(
         self,

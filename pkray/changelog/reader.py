@@ -14,6 +14,7 @@ from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
+from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.side_by_side import each, together
 
@@ -28,6 +29,7 @@ class ChangelogReader:
 
     Args:
         normalize, compares: as of `ChangePlanner`.
+        location: where the table is, where that is known.
     """
 
     def __init__(
@@ -37,10 +39,11 @@ class ChangelogReader:
         *,
         normalize: bool = False,
         compares: bool = False,
+        location: TableLocation | None = None,
     ) -> None:
         self._store = store
         self._history = ChangeHistory(store)
-        self._request = ChangeRequest.from_arguments(None, schema)
+        self._request = ChangeRequest.from_arguments(location, schema)
         self._planner = ChangePlanner(
             store, self._request, self._history.whole, normalize, compares
         )

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from pkray import spans
 from pkray.changelog.bucket_state import BucketState, difference
 from pkray.changelog.request import ChangeRequest
 from pkray.clock import now_millis
@@ -57,6 +58,11 @@ class ChangeSplit(ABC):
         Raises:
             SnapshotNotFoundError: the snapshot has expired meanwhile.
         """
+        place = self.request.location
+        table = None if place is None else place.name
+        return spans.over("changes", self._read(store), table=table, bucket=self.bucket)
+
+    def _read(self, store: ObjectStore | None) -> Iterator[pa.RecordBatch]:
         store = store or self.request.open()
         with unless_expired(store, self.snapshot_id):
             for rows in self._rows(store):

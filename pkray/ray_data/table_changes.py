@@ -13,6 +13,7 @@ from ray.data import Dataset
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from pkray import spans
 from pkray.arguments.facade import SnapshotId, checked
 from pkray.changelog.splits import ChangeSplit
 from pkray.ray_data.table_source import check_table
@@ -95,10 +96,12 @@ class ChangesDatasource(Datasource):
         shares: list[list[ChangeSplit]] = [[] for _ in range(tasks)]
         for number, splits in enumerate(buckets.values()):
             shares[number % tasks] += splits
+        with spans.span("scan", table=self._location.name):
+            envelope = spans.envelope()
         known = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
         return [
             ReadTask(
-                partial(_read, self._location, share, self._schema),
+                partial(_read, self._location, share, self._schema, envelope),
                 known,
                 self._schema,
                 per_task_row_limit,
@@ -108,6 +111,12 @@ class ChangesDatasource(Datasource):
 
 
 def _read(
+    location: TableLocation, splits: Sequence[ChangeSplit], schema: pa.Schema, envelope: str | None
+) -> Iterator[pa.Table]:
+    return spans.over("task", _rows(location, splits, schema), envelope)
+
+
+def _rows(
     location: TableLocation, splits: Sequence[ChangeSplit], schema: pa.Schema
 ) -> Iterator[pa.Table]:
     store = location.open()

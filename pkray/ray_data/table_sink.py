@@ -11,6 +11,7 @@ import pyarrow as pa
 from ray.data.block import Block, BlockAccessor
 from ray.data.datasource import Datasink, WriteResult
 
+from pkray import spans
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, OptionError, ServiceError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
@@ -91,6 +92,8 @@ class TableSink(Datasink[bytes | None]):
         self._missing = missing
         self._session: PushSession | None = session
         self._is_used = False
+        with spans.span("write", table=table.name):
+            self._envelope = spans.envelope()
         self.snapshot: Snapshot | None = session.committed
 
     def __getstate__(self) -> dict[str, Any]:
@@ -123,12 +126,13 @@ class TableSink(Datasink[bytes | None]):
         if self._target is None:
             return None
         pusher = None
-        for batch in gathered(_batches(blocks)):
-            if pusher is None:
-                attempt = uuid.uuid4().int >> (128 - _ATTEMPT_BITS)
-                pusher = self._target.open(ctx.task_idx, attempt)
-            pusher.push(batch, self._row_kinds, self._missing)
-        return None if pusher is None else pusher.finish().to_bytes()
+        with spans.resumed(self._envelope), spans.span("push"):
+            for batch in gathered(_batches(blocks)):
+                if pusher is None:
+                    attempt = uuid.uuid4().int >> (128 - _ATTEMPT_BITS)
+                    pusher = self._target.open(ctx.task_idx, attempt)
+                pusher.push(batch, self._row_kinds, self._missing)
+            return None if pusher is None else pusher.finish().to_bytes()
 
     def on_write_complete(self, write_result: WriteResult[bytes | None]) -> None:
         """Commit what the reported attempts pushed.
@@ -141,7 +145,8 @@ class TableSink(Datasink[bytes | None]):
         assert self._session is not None, "the driver has it"
         returned = write_result.write_returns
         reports = [PushReport.from_bytes(each) for each in returned if each is not None]
-        self.snapshot = self._session.commit(reports)
+        with spans.resumed(self._envelope):
+            self.snapshot = self._session.commit(reports)
 
     def on_write_failed(self, error: Exception) -> None:
         """Drop what was pushed."""

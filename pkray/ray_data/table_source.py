@@ -14,6 +14,7 @@ from ray.data._internal.arrow_block import _BATCH_SIZE_PRESERVING_STUB_COL_NAME 
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
 
+from pkray import spans
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import InputError
 from pkray.ray_data.pushdown import columns_of, predicates_of
@@ -123,6 +124,12 @@ class TableDatasource(Datasource):
         data_context: DataContext | None = None,
     ) -> list[ReadTask]:
         """Share the splits among tasks of about the same size."""
+        with spans.span("scan", table=self._wanted.location.name):
+            return self._tasks(parallelism, per_task_row_limit, spans.envelope())
+
+    def _tasks(
+        self, parallelism: int, row_limit: int | None, envelope: str | None
+    ) -> list[ReadTask]:
         columns = self._columns()
         expression = None if self._predicate_expr is None else self._predicate_expr.to_pyarrow()
         schema = arrow_schema(self._wanted.view.schema, columns)
@@ -135,8 +142,8 @@ class TableDatasource(Datasource):
                 input_files=files,
                 exec_stats=None,
             )
-            reading = partial(_read, tuple(splits), columns, expression, schema)
-            tasks.append(ReadTask(reading, known, schema, per_task_row_limit))
+            reading = partial(_read, tuple(splits), columns, expression, schema, envelope)
+            tasks.append(ReadTask(reading, known, schema, row_limit))
         return tasks
 
     def _columns(self) -> tuple[str, ...]:
@@ -168,6 +175,16 @@ class TableDatasource(Datasource):
 
 
 def _read(
+    splits: Sequence[Split],
+    columns: tuple[str, ...],
+    expression: Any,
+    schema: pa.Schema,
+    envelope: str | None,
+) -> Iterator[pa.Table]:
+    return spans.over("task", _rows(splits, columns, expression, schema), envelope)
+
+
+def _rows(
     splits: Sequence[Split], columns: tuple[str, ...], expression: Any, schema: pa.Schema
 ) -> Iterator[pa.Table]:
     if not splits:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray import spans
 from pkray.errors import OptionError, QueryError
 from pkray.relational.functions.time.now import at_instant
 from pkray.relational.local.catalogue import run as run_local
@@ -34,7 +35,7 @@ def prepare(plan: nodes.Node) -> nodes.Node:
 
 def run(plan: nodes.Node, **options: Any) -> Iterator[pa.RecordBatch]:
     """Run a plan whose tables are pinned on the local engine."""
-    return run_local(prepare(plan), **options)
+    return spans.over("run", run_local(prepare(plan), **options))
 
 
 def pinned(

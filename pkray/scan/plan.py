@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pkray import spans
 from pkray.commit.index_files import index_files
 from pkray.errors import InputError, StorageError
 from pkray.format.data_file import DataFileMeta
@@ -45,6 +46,11 @@ class ScanPlanner:
         self._schema = schema
         self._schemas = SchemaStore(store, location.name)
 
+    @property
+    def table(self) -> str:
+        """Name the table."""
+        return self._location.name
+
     def under(self, schema: TableSchema) -> ScanPlanner:
         """Plan reads of the same table under another of its schemas."""
         return ScanPlanner(self._location, self._store, schema)
@@ -72,6 +78,16 @@ class ScanPlanner:
         wanted = self._known(columns)
         if snapshot is None:
             return []
+        with spans.span("plan", table=self._location.name):
+            return self._planned(snapshot, wanted, predicate, from_level)
+
+    def _planned(
+        self,
+        snapshot: Snapshot,
+        wanted: tuple[str, ...],
+        predicate: Predicate | None,
+        from_level: int | None,
+    ) -> list[Split]:
         of_files = predicate and predicate.of_stored(self._schema)
         buckets = BucketFilter.from_predicate(of_files, self._schema) if of_files else None
         manifests = data_manifests(self._store, snapshot)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import spans
 from pkray.arguments.facade import checked_class
 from pkray.errors import InputError, SchemaError
 from pkray.format.data_file import DataFileMeta
@@ -66,7 +67,7 @@ class Split:
     def read(
         self, store: ObjectStore | None = None, counters: ReadCounters | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the merged rows, in bounded memory.
+        """Read batches of the merged rows, in bounded memory.
 
         They are in key order, but for deletion vectors: then each file's are.
 
@@ -74,6 +75,10 @@ class Split:
             counters: gets what was read.
         """
         counters = ReadCounters() if counters is None else counters
+        rows = self._rows(store, counters)
+        return spans.over("split", rows, table=self.location.name, bucket=self.bucket)
+
+    def _rows(self, store: ObjectStore | None, counters: ReadCounters) -> Iterator[pa.RecordBatch]:
         files = DataFileStore(
             store or self.location.open(), self.schema, self.partition, self.bucket
         )

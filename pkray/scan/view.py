@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 import pyarrow as pa
 
+from pkray import spans
 from pkray.arguments.facade import ColumnNames, checked_class
 from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
@@ -79,9 +80,10 @@ class SnapshotView:
             InputError: a column the table did not have, or a filter that is not understood.
             SnapshotNotFoundError: the snapshot has expired.
         """
-        splits = self.plan(columns, filter)
-        schema = arrow_schema(self.schema, columns)
-        parts = self._concurrently(lambda split: list(split.read(self._store)), splits)
+        with spans.span("scan", table=self._planner.table):
+            splits = self.plan(columns, filter)
+            schema = arrow_schema(self.schema, columns)
+            parts = self._concurrently(lambda split: list(split.read(self._store)), splits)
         return pa.Table.from_batches([batch for part in parts for batch in part], schema)
 
     def to_batches(
@@ -91,6 +93,9 @@ class SnapshotView:
 
         Buckets of an object store are begun side by side, and a batch of each is held.
         """
+        return spans.over("scan", self._batches(columns, filter), table=self._planner.table)
+
+    def _batches(self, columns: ColumnNames | None, filter: object) -> Iterator[pa.RecordBatch]:
         for first, others in ahead(self._store, self._begun, self.plan(columns, filter)):
             with self._reading():
                 yield from first
@@ -110,8 +115,10 @@ class SnapshotView:
 
         The keys are read, and the filter's columns: rows that later ones replace do not count.
         """
-        splits = self.plan([], filter)
-        return sum(self._concurrently(lambda split: _row_count(split.read(self._store)), splits))
+        with spans.span("scan", table=self._planner.table):
+            splits = self.plan([], filter)
+            counts = self._concurrently(lambda split: _row_count(split.read(self._store)), splits)
+        return sum(counts)
 
     def plan(self, columns: ColumnNames | None = None, filter: object = None) -> list[Split]:
         """Cut the read into parts for other processes: each pickles and has ``read()``.
@@ -189,7 +196,7 @@ class SnapshotView:
         if workers <= 1:
             return [of(split) for split in splits]
         with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(of, splits))
+            return list(pool.map(spans.carried(of), splits))
 
     def _begun(self, split: Split) -> tuple[list[pa.RecordBatch], Iterator[pa.RecordBatch]]:
         """Read the first batch of a split; give it, and what reads the others."""

@@ -28,6 +28,10 @@ class BetweenRequest:
     predicate: Predicate | None
 
     @property
+    def table(self) -> str:
+        return self.location.name
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, self.columns)
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
+from pkray import spans
+
 if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameReader
     from pyspark.sql.streaming.readwriter import DataStreamReader
@@ -42,4 +44,5 @@ def _bound(source: Any, request: object) -> type[DataSource]:
         pass
 
     Bound.request = request
+    Bound.envelope = spans.envelope()
     return Bound

@@ -20,6 +20,7 @@ from pyspark.sql import datasource
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
+from pkray import spans
 from pkray.api.catalog import Catalog, connect
 from pkray.clock import now_millis
 from pkray.errors import CommitBaseMovedError, OptionError, PkrayError
@@ -53,11 +54,13 @@ class Staged(WriterCommitMessage):
     Args:
         folder: where; Spark makes another writer for the commit of a micro-batch.
         query: the id of the streaming query; None of a batch.
+        envelope: of the write that it is part of.
     """
 
     folder: str
     file: SpoolFile | None
     query: str | None = None
+    envelope: str | None = None
 
 
 class Staging:
@@ -79,21 +82,27 @@ class Staging:
             _delete_left(catalog)
             self._store = catalog.store
         self._folder = f"{_STAGED}{now_millis()}-{uuid.uuid4().hex}"
+        with spans.span("write", table=options.table):
+            self._envelope = spans.envelope()
 
     def stage(self, batches: Iterable[pa.RecordBatch]) -> Staged:
         """Write the rows of a task into a file of its own."""
-        rows = gathered(batches)
+        with spans.resumed(self._envelope), spans.span("stage"):
+            file = self._spooled(gathered(batches))
+        return Staged(self._folder, file, _query_id(), self._envelope)
+
+    def _spooled(self, rows: Iterator[pa.RecordBatch]) -> SpoolFile | None:
         first = next(rows, None)
         if first is None:
-            return Staged(self._folder, None, _query_id())
+            return None
         spool = Spool(self._store.child(self._folder))
-        file = spool.write_file(0, first.schema, itertools.chain([first], rows))
-        return Staged(self._folder, file, _query_id())
+        return spool.write_file(0, first.schema, itertools.chain([first], rows))
 
     def commit(self, messages: Sequence[Staged], user: str, identifier: int) -> None:
         """Commit what the attempts staged, once; and delete it."""
         staged = [each for each in messages if each.file is not None]
-        with self._connected() as catalog:
+        envelope = next((each.envelope for each in messages), self._envelope)
+        with spans.resumed(envelope), self._connected() as catalog:
             table = catalog.load_table(self._options.table)
             if self._options.merge_schema:
                 table.alter.merge_schema(self._added, self._options.row_kinds)

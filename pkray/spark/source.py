@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pkray import spans
 from pkray.api.catalog import connect
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import (
@@ -126,6 +127,10 @@ class ReadRequest:
     snapshot: Snapshot | None
 
     @property
+    def table(self) -> str:
+        return self.location.name
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, self.columns)
 
@@ -148,6 +153,10 @@ class SplitsRequest:
     planned: tuple[Split, ...]
 
     @property
+    def table(self) -> str | None:
+        return self.planned[0].location.name if self.planned else None
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         return arrow_schema(self.schema, self.columns)
 
@@ -168,6 +177,8 @@ class SplitsRequest:
 
 class TableSource(DataSource):
     """Reads and writes tables by options."""
+
+    envelope: ClassVar[str | None] = None
 
     @classmethod
     def name(cls) -> str:
@@ -201,7 +212,7 @@ class TableSource(DataSource):
     def reader(self, schema: StructType) -> SplitReader:
         request = self._request
         self._check_columns(schema)
-        return TableReader(request, schema)
+        return TableReader(request, schema, self.envelope)
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         return BatchWriter(SinkOptions.parse(self.options, streaming=False), schema, overwrite)
@@ -271,27 +282,43 @@ class RequestSource(TableSource):
 
 
 class SplitPartition(InputPartition):
-    """A split as a Spark partition."""
+    """A split as a Spark partition.
 
-    def __init__(self, split: Split | SystemRequest | BetweenRequest) -> None:
+    Args:
+        envelope: of the scan that it is part of.
+    """
+
+    def __init__(
+        self, split: Split | SystemRequest | BetweenRequest, envelope: str | None = None
+    ) -> None:
         super().__init__(split)
         self.split = split
+        self.envelope = envelope
 
 
 class SplitReader(DataSourceReader):
-    """Plans splits on the driver, reads them on executors."""
+    """Plans splits on the driver, reads them on executors.
 
-    def __init__(self, request: Request, schema: StructType) -> None:
+    Args:
+        envelope: of whoever asked for the DataFrame, where it is known.
+    """
+
+    def __init__(self, request: Request, schema: StructType, envelope: str | None = None) -> None:
         self._request = request
         self._exchange = to_arrow_schema(schema)
+        self._envelope = envelope
 
     def partitions(self) -> Sequence[InputPartition]:
-        return [SplitPartition(split) for split in self._request.splits()]
+        about = spans.span("scan", table=self._request.table)
+        with spans.resumed(self._envelope), about:
+            envelope = spans.envelope()
+            return [SplitPartition(split, envelope) for split in self._request.splits()]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if isinstance(partition, SplitPartition):
-            for batch in partition.split.read():
-                yield to_exchange(batch, self._exchange)
+        if not isinstance(partition, SplitPartition):
+            return iter(())
+        rows = (to_exchange(batch, self._exchange) for batch in partition.split.read())
+        return spans.over("task", rows, partition.envelope)
 
 
 class TableReader(SplitReader):

@@ -30,6 +30,10 @@ class SystemRequest:
     at: Moment
 
     @property
+    def table(self) -> str:
+        return self.location.name
+
+    @property
     def arrow_schema(self) -> pa.Schema:
         return self.read().schema
 

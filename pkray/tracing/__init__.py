@@ -1,4 +1,4 @@
-"""Records spans for OpenTelemetry: commits, lookups, epochs of queries, batches of Spark.
+"""Records spans for OpenTelemetry: commits, pushes, reads, lookups, epochs, batches of Spark.
 
 Where the environment has ``PKRAY_TRACING=otlp``, each process does so when it imports pkray: the
 command line, a server, workers on Ray. OpenTelemetry's own variables say where spans go

@@ -4,24 +4,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import pkray
-from pkray import tracing
+from tests.recorded_spans import recorded, trees
 
 _WAIT_SECONDS = 120.0
 
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.start(provider)
-    yield exporter
-    tracing.stop()
+    with recorded() as exporter:
+        yield exporter
 
 
 @pytest.fixture
@@ -33,19 +28,6 @@ def table(catalog: pkray.Catalog) -> pkray.Table:
 
 def put(table: pkray.Table, *keys: int) -> None:
     table.upsert([{"k": key, "v": key} for key in keys], commit_user="etl")
-
-
-def trees(exporter: InMemorySpanExporter, root: str) -> list[set[tuple[str, str]]]:
-    """Pairs of names of spans, each with its parent's, of each trace that begins with a span of
-    this name."""
-    spans = exporter.get_finished_spans()
-    names = {each.context.span_id: each.name for each in spans}
-    found = []
-    for top in spans:
-        if top.name == root and top.parent is None:
-            below = [s for s in spans if s.context.trace_id == top.context.trace_id and s.parent]
-            found.append({(names[s.parent.span_id], s.name) for s in below})
-    return found
 
 
 def named(exporter: InMemorySpanExporter, name: str) -> list[ReadableSpan]:
@@ -102,9 +84,63 @@ def test_a_lookup_has_what_owners_do_below_it(exporter, table):
     assert find.attributes == {"pkray.table": table.name}
 
 
+def test_rows_on_their_way_to_owners_are_spans(exporter, table):
+    put(table, *range(20))
+    assert trees(exporter, "pkray.push") == [{("pkray.push", "pkray.take")}]
+    sessions = {each.attributes["pkray.session"] for each in named(exporter, "pkray.take")}
+    assert {each.split("/")[0] for each in sessions} == {"etl"}
+
+
+SCAN = {("pkray.scan", "pkray.plan"), ("pkray.scan", "pkray.split")}
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda table: table.to_arrow(),
+        lambda table: list(table.to_batches()),
+        lambda table: table.at().count(),
+    ],
+    ids=["to_arrow", "to_batches", "count"],
+)
+def test_a_read_is_planned_and_has_its_buckets_below_it(exporter, table, read):
+    put(table, *range(20))
+    exporter.clear()
+    read(table)
+    assert trees(exporter, "pkray.scan") == [SCAN]
+    splits = named(exporter, "pkray.split")
+    assert {each.attributes["pkray.bucket"] for each in splits} == {0, 1}
+    assert {each.attributes["pkray.table"] for each in splits} == {table.name}
+
+
+def test_a_reader_who_has_enough_is_no_error(exporter, table):
+    put(table, *range(20))
+    exporter.clear()
+    next(iter(table.to_batches()))
+    assert trees(exporter, "pkray.scan") == [SCAN]
+    assert all(each.status.is_unset for each in exporter.get_finished_spans())
+
+
+def test_sql_that_runs_once_has_its_reads_below_it(exporter, catalog, table):
+    put(table, *range(20))
+    exporter.clear()
+    catalog.sql("SELECT v % 2 AS side, COUNT(*) AS n FROM m.t GROUP BY v % 2").to_arrow()
+    assert trees(exporter, "pkray.run") == [{("pkray.run", "pkray.scan"), *SCAN}]
+
+
+def test_changes_of_a_bucket_are_spans(exporter, table):
+    put(table, *range(20))
+    exporter.clear()
+    list(table.changelog())
+    made = named(exporter, "pkray.changes")
+    assert {each.attributes["pkray.bucket"] for each in made} == {0, 1}
+    assert {each.attributes["pkray.table"] for each in made} == {table.name}
+
+
 def test_no_value_of_a_row_is_in_a_span(exporter, table):
     table.upsert([{"k": 471147114, "v": 1}])
     table.lookup([{"k": 471147114}])
+    table.to_arrow(filter="k = 471147114")
     assert not [s for s in exporter.get_finished_spans() if "471147114" in s.to_json()]
 
 

@@ -100,6 +100,15 @@ def test_all_steps_of_a_commit_are_in_one_trace(table, recorded):
     assert coordinate[2]["pkray.session"] == commit.attributes["pkray.session"]
 
 
+def test_what_owners_take_is_in_the_trace_of_the_push(table, recorded):
+    with table.open_writer("etl") as writer:
+        writer.upsert([{"k": key, "v": 2} for key in range(20)])
+        writer.commit()
+    (push,) = [s for s in recorded.get_finished_spans() if s.name == "pkray.push"]
+    taken = of_others(table)["pkray.take"]
+    assert {each[:2] for each in taken} == {(push.context.trace_id, push.context.span_id)}
+
+
 def test_a_line_of_an_owners_log_names_what_its_client_is_at_work_on(table):
     def begin(actor: Any) -> None:
         import io

@@ -5,22 +5,18 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pkray import logs, spans, tracing
+from pkray import logs, spans
 from pkray.service.protocol import SessionId
+from tests.recorded_spans import recorded
 
 
 @pytest.fixture
 def exporter() -> Iterator[InMemorySpanExporter]:
-    exporter = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.start(provider)
-    yield exporter
-    tracing.stop()
+    with recorded() as exporter:
+        yield exporter
 
 
 @pytest.fixture
@@ -89,6 +85,65 @@ def test_the_time_to_make_each_item_is_a_span(exporter):
     assert all(each.parent is None for each in exporter.get_finished_spans())
 
 
+def test_one_span_lasts_over_all_items_and_not_over_what_is_done_with_them(exporter):
+    def made() -> Iterator[int]:
+        for number in range(2):
+            with spans.span("split", bucket=number):
+                yield number
+
+    for number in spans.over("scan", made(), table="shop.stock"):
+        with spans.span("compute", query=number):
+            assert "table" not in spans.here()
+    *others, scan = exporter.get_finished_spans()
+    parents = {each.name: each.parent for each in others}
+    assert parents["pkray.compute"] is None
+    assert parents["pkray.split"].span_id == scan.context.span_id
+    assert {each.attributes.get("pkray.table") for each in others} == {None, "shop.stock"}
+
+
+def test_a_span_over_items_goes_on_in_other_threads(exporter):
+    items = spans.over("scan", iter("ab"))
+    with spans.span("run"):
+        next(items)
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(list, items).result(60) == ["b"]
+    made = finished(exporter)
+    assert made["pkray.scan"].parent.span_id == made["pkray.run"].context.span_id
+
+
+def test_an_item_that_cannot_be_made_is_an_error_of_the_span(exporter):
+    def made() -> Iterator[int]:
+        yield 1
+        raise ValueError("4711")
+
+    with pytest.raises(ValueError, match="4711"):
+        list(spans.over("scan", made()))
+    assert not finished(exporter)["pkray.scan"].status.is_ok
+    assert len(finished(exporter)["pkray.scan"].events) == 1
+
+
+def test_one_who_stops_reading_ends_the_span_without_an_error(exporter):
+    items = spans.over("scan", iter("ab"))
+    next(items)
+    items.close()
+    assert finished(exporter)["pkray.scan"].status.is_unset
+
+
+def test_a_span_over_items_is_below_what_another_process_has_written(exporter):
+    with spans.span("scan", table="shop.stock"):
+        sent = spans.envelope()
+    assert list(spans.over("task", iter("ab"), sent)) == ["a", "b"]
+    made = finished(exporter)
+    assert made["pkray.task"].parent.span_id == made["pkray.scan"].context.span_id
+    assert made["pkray.task"].attributes == {"pkray.table": "shop.stock"}
+
+
+def test_a_field_that_is_none_says_nothing(exporter):
+    with spans.within(table="shop.stock"), spans.span("changes", table=None, bucket=None):
+        pass
+    assert finished(exporter)["pkray.changes"].attributes == {"pkray.table": "shop.stock"}
+
+
 def test_an_envelope_carries_the_span_and_the_fields(exporter):
     with spans.span("commit", table="shop.stock", session=SessionId("etl", 2, 5)):
         sent = spans.envelope()
@@ -134,4 +189,5 @@ def test_nothing_is_kept_while_nobody_asked():
         assert spans.here() == {}
     items = iter("ab")
     assert spans.each("read", items) is items
+    assert spans.over("scan", items, table="shop.stock") is items
     assert spans.carried(len) is len

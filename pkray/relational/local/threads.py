@@ -10,6 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from typing import TypeVar
 
+from pkray import spans
 from pkray.relational.cancellation import Cancellation, checkpoint, tokens, under
 
 THREADS = min(os.cpu_count() or 1, 16)
@@ -35,9 +36,10 @@ def ahead(function: Callable[[Rows], Made], batches: Iterable[Rows]) -> Iterator
             checkpoint()
             return function(batch)
 
+    work = spans.carried(computed)
     try:
         for batch in batches:
-            waiting.append(_pool().submit(computed, batch))
+            waiting.append(_pool().submit(work, batch))
             if len(waiting) > THREADS:
                 yield waiting.popleft().result()
         while waiting:

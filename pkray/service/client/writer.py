@@ -258,7 +258,8 @@ class TableWriter(Closeable):
             raise self._fenced
         self._require_known()
         try:
-            self._session.push(batches)
+            with spans.span("push", table=self._service.table, session=self._session.id):
+                self._session.push(batches)
         except errors.LostBatchesError as error:
             raise self._lost(error) from error
 

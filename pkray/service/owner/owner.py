@@ -208,7 +208,7 @@ class BucketOwner:
         if session is None:
             return
         self._hold(push.session)
-        about = spans.within(table=self._table, session=push.session)
+        about = spans.span("take", table=self._table, session=push.session)
         with about, session.exclusive():
             session.renew(self._clock())
             if push.source == DRIVER:

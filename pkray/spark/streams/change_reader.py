@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
+from pkray import spans
 from pkray.arguments.facade import Label
 from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.planner import ChangePlanner
@@ -134,11 +135,16 @@ _WHERE = Place._fields.index("split") + 1
 
 
 class SplitsPartition(InputPartition):
-    """Splits to be read one after the other, as a Spark partition."""
+    """Splits to be read one after the other, as a Spark partition.
 
-    def __init__(self, splits: Sequence[ChangeSplit]) -> None:
+    Args:
+        envelope: of the scan that they are part of.
+    """
+
+    def __init__(self, splits: Sequence[ChangeSplit], envelope: str | None = None) -> None:
         super().__init__(None)
         self.splits = splits
+        self.envelope = envelope
 
 
 class ChangeReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc] # as Spark has it
@@ -186,18 +192,27 @@ class ChangeReader(DataSourceStreamReader, _AvailableNow):  # type: ignore[misc]
         return plan.placed(end).offset if is_news else start
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begin, until = Place.parse(start), Place.parse(end)
+        with spans.span("scan", table=self._request.location.name):
+            envelope = spans.envelope()
+            planned = self._planned(Place.parse(start), Place.parse(end))
+        return [SplitsPartition(together, envelope) for together in planned]
+
+    def _planned(self, begin: Place, until: Place) -> list[list[ChangeSplit]]:
+        """Plan what is read from one place to another: each element by one task."""
         plan = self._open()
         splits = plan.between(begin, until)
         plan.check(begin, until.next)  # once they are planned: else a rollback between goes unseen
         plan.check(until, plan.following())
         if until.next == begin.next and (until.content is not None or not until.split):
-            return [SplitsPartition([split]) for split in splits]  # they are of the content
-        return [SplitsPartition(together) for together in _in_order(splits)]
+            return [[split] for split in splits]  # they are of the content
+        return _in_order(splits)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SplitsPartition)
-        for split in partition.splits:
+        return spans.over("task", self._rows(partition.splits), partition.envelope)
+
+    def _rows(self, splits: Sequence[ChangeSplit]) -> Iterator[pa.RecordBatch]:
+        for split in splits:
             for batch in split.read():
                 yield to_exchange(self._request.shaped(batch), self._exchange)
 

@@ -9,6 +9,7 @@ import pkray
 from pkray import ray_data
 from pkray.errors import InputError, OptionError, SnapshotNotFoundError
 from pkray.ray_data import table_changes
+from tests.recorded_spans import recorded, trees
 
 PRODUCERS = ("none", "input", "lookup")
 
@@ -66,3 +67,10 @@ def test_ends_are_checked_before_anything_is_read(table, read):
         read(1, 99)
     with pytest.raises(InputError, match="takes a table, and got a str"):
         ray_data.changes("db.t", 1, 2)
+
+
+def test_tasks_are_below_the_scan_that_made_them(read):
+    with recorded() as exporter:
+        read(1, 2)
+    (tree,) = trees(exporter, "pkray.scan")
+    assert {("pkray.scan", "pkray.task"), ("pkray.task", "pkray.changes")} <= tree

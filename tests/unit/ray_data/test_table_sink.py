@@ -15,6 +15,7 @@ from pkray import ray_data
 from pkray.errors import InputError, OptionError
 from pkray.ray_data import TableSink
 from tests.effort import examples
+from tests.recorded_spans import recorded, trees
 
 COLUMNS = [("k", "INT"), ("v", "BIGINT")]
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int64())])
@@ -181,3 +182,12 @@ def run(sink: TableSink, tasks: list) -> None:
 def dying(blocks):
     yield from blocks
     raise Died
+
+
+def test_tasks_and_the_commit_are_below_the_write(table):
+    with recorded() as exporter:
+        sink = ray_data.sink(table)
+        sink.on_write_start(SCHEMA)
+        complete(sink, [attempt(sink, task, [block({task: task})]) for task in range(2)])
+    (tree,) = trees(exporter, "pkray.write")
+    assert {("pkray.write", "pkray.push"), ("pkray.write", "pkray.commit")} <= tree

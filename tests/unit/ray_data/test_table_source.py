@@ -10,6 +10,7 @@ import pkray
 from pkray.errors import InputError, SnapshotNotFoundError
 from pkray.ray_data import table_source as source
 from pkray.ray_data.table_source import TableDatasource
+from tests.recorded_spans import recorded, trees
 
 COLUMNS = [("k", "INT"), ("p", "STRING"), ("v", "BIGINT"), ("x", "DOUBLE")]
 ROWS = [{"k": k, "p": "ab"[k % 2], "v": k * 10, "x": k / 4} for k in range(100)]
@@ -127,3 +128,12 @@ def test_what_does_not_fit_is_refused_before_anything_is_read(datasource, table)
         source.read("db.t")
     with pytest.raises(InputError, match="has no column v"):
         datasource(columns=["k"]).apply_predicate(col("v") > 1).get_read_tasks(1)
+
+
+def test_tasks_are_below_the_scan_that_made_them(table, datasource):
+    found = datasource()
+    with recorded() as exporter:
+        rows_of(found)
+    (tree,) = trees(exporter, "pkray.scan")
+    below = {("plan", "scan"), ("task", "scan"), ("split", "task")}
+    assert tree == {(f"pkray.{above}", f"pkray.{name}") for name, above in below}

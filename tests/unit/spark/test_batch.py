@@ -3,14 +3,12 @@
 from types import SimpleNamespace
 
 import pyarrow as pa
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from pkray import spans, tracing
+from pkray import spans
 from pkray.service.protocol import PushReport
 from pkray.spark import batch
 from pkray.spark.failure import ErrorChannel
+from tests.recorded_spans import recorded
 
 
 class Target:
@@ -29,15 +27,10 @@ class Target:
 def test_a_task_works_below_the_batch_of_its_driver(monkeypatch):
     task = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 1)
     monkeypatch.setattr(batch.TaskContext, "get", lambda: task)
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.start(provider)
-    try:
+    with recorded() as exporter:
         with spans.within(epoch=7), spans.span("spark_batch", table="shop.stock"):
             push = batch.push_task(Target(), None, "error", ErrorChannel())
         list(push([pa.record_batch({"k": [1]})]))
-    finally:
-        tracing.stop()
     of_driver, of_task = exporter.get_finished_spans()
     assert of_task.name == "pkray.push"
     assert of_task.parent.span_id == of_driver.context.span_id

@@ -13,6 +13,7 @@ from pkray.errors import InputError, OptionError, TableNotFoundError
 from pkray.spark.sink import BatchWriter, Staged, StreamWriter
 from pkray.spark.source_options import SinkOptions
 from tests.effort import examples
+from tests.recorded_spans import recorded, trees
 
 COLUMNS = [("k", "INT"), ("v", "BIGINT")]
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.int64())])
@@ -198,3 +199,18 @@ def test_each_batch_of_a_stream_is_seen_once(tmp_path_factory, batches, overwrit
                 other = {1: 7} if merged or overwrite else {}
                 again.commit([attempt(again, other) for _ in tasks], number)
                 assert content(table) == expected
+
+
+@pytest.mark.parametrize("make", [batch_writer, stream_writer])
+def test_tasks_and_the_commit_are_below_the_write(table, make):
+    with recorded() as exporter:
+        stages = make(table)
+        messages = [attempt(stages, {1: 10}), attempt(stages, {2: 20})]
+        if make is batch_writer:
+            pickle.loads(pickle.dumps(stages)).commit(messages)
+        else:
+            make(table, commit_user="etl").commit(messages, 0)
+    tree = next(tree for tree in trees(exporter, "pkray.write") if tree)
+    assert {("pkray.write", "pkray.stage"), ("pkray.write", "pkray.commit")} <= tree
+    stages = [each for each in exporter.get_finished_spans() if each.name == "pkray.stage"]
+    assert [dict(each.attributes) for each in stages] == [{"pkray.table": "db.t"}] * 2

@@ -22,6 +22,7 @@ from pkray.errors import (
 from pkray.spark.source import TableSource
 from pkray.spark.streams.change_reader import ChangeReader
 from tests.effort import examples
+from tests.recorded_spans import recorded, trees
 
 COLUMNS = [("k", "INT"), ("v", "BIGINT")]
 KINDS = {"row_kind_column": "op"}
@@ -312,3 +313,14 @@ def test_a_copy_by_batches_of_any_size_is_the_table(tmp_path_factory, steps, pro
                         break
                     copy = done
         assert copy == expected
+
+
+def test_tasks_of_a_micro_batch_are_below_its_scan(catalog):
+    put(create(catalog), {key: key for key in range(20)})
+    stream = reader(catalog)
+    begin, end = stream.initialOffset(), {"next": 2}
+    with recorded() as exporter:
+        for part in pickle.loads(pickle.dumps(list(stream.partitions(begin, end)))):
+            list(stream.read(part))
+    (tree,) = trees(exporter, "pkray.scan")
+    assert {("pkray.scan", "pkray.task"), ("pkray.task", "pkray.changes")} <= tree
