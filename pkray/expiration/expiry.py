@@ -51,6 +51,7 @@ class SnapshotExpirer:
         store: the table's root, or a branch.
         schema: the table's newest schema, or what returns it.
         clock: epoch milliseconds.
+        dry_run: only say what would go: nothing is written and nothing deleted.
     """
 
     def __init__(
@@ -58,10 +59,13 @@ class SnapshotExpirer:
         store: ObjectStore,
         schema: TableSchema | Callable[[], TableSchema],
         clock: Callable[[], int] = now_millis,
+        *,
+        dry_run: bool = False,
     ) -> None:
         main, self._history = main_and_history(store)
         self._schema_source = schema
         self._clock = clock
+        self._is_dry_run = dry_run
         self._snapshots = SnapshotStore(self._history)
         self._changelogs = ChangelogStore(self._history)
         self._consumers = ConsumerStore(self._history)
@@ -118,7 +122,9 @@ class SnapshotExpirer:
         )
         self._has_changelogs = changelog is not None
         self._oldest_changelog = changelog
-        report = self._finish(begun, resumed=True) if begun is not None else ExpiryReport()
+        report = ExpiryReport()
+        if begun is not None:
+            report = self._foresee(begun) if self._is_dry_run else self._finish(begun, resumed=True)
         self._resumed = True
         return report
 
@@ -177,19 +183,34 @@ class SnapshotExpirer:
         if wanted <= earliest.id:
             return earliest.id
         idle = self._schema.core.consumer_expiration_time
-        if idle is not None:
-            self._consumers.expire(now - idle)
-        holding = self._holding(wanted)
+        gone = () if idle is None else self._drop_idle(now - idle)
+        holding = {n: need for n, need in self._holding(wanted).items() if n not in gone}
         self._held_by = tuple(sorted(holding.keys() | self._held_by))
         protected = min(holding.values(), default=None)
         return first_kept(earliest.id, latest, retention, now, time_of, protected)
+
+    def _drop_idle(self, before_millis: int) -> tuple[str, ...]:
+        """Drop the consumers that last moved before a time; their names."""
+        drop = self._consumers.idle if self._is_dry_run else self._consumers.expire
+        return drop(before_millis)
 
     def _holding(self, end: int) -> dict[str, int]:
         """Find the consumers that need something before a snapshot: what, by their names."""
         found = {each.name: each.oldest_needed for each in self._consumers.list()}
         return {name: needed for name, needed in found.items() if needed < end}
 
+    def _foresee(self, expiring: Expiring) -> ExpiryReport:
+        """Count what `_finish` would remove."""
+        count = len(expiring.expired)
+        named = ExpiryReport(changelogs=count)
+        if not expiring.changelogs:
+            named = ExpiryReport(snapshots=count)
+            self._earliest = expiring.kept
+        return named + self._unreferenced.find(expiring, self._schema).report
+
     def _carry_out(self, expiring: Expiring) -> ExpiryReport:
+        if self._is_dry_run:
+            return self._foresee(expiring)
         if self._journal.begin(expiring):
             return self._finish(expiring, resumed=False)
         other = self._journal.read()

@@ -1,4 +1,4 @@
-"""Counts what an expiry removed."""
+"""Counts what an expiry removed, or would remove."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
         snapshots: snapshots that are no more.
         changelogs: changelogs, of those that outlived their snapshots.
         data_files: data files, changelog files included.
+        data_bytes: of the data files, without the files beside them.
         metadata_files: manifests, manifest lists, index files and statistics.
         held_by: consumers for which snapshots or changelogs stay that would expire otherwise:
             readers that have still to read them, continuous queries and their savepoints.
@@ -22,6 +23,7 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
     snapshots: int = 0
     changelogs: int = 0
     data_files: int = 0
+    data_bytes: int = 0
     metadata_files: int = 0
     held_by: tuple[str, ...] = ()
 
@@ -33,6 +35,7 @@ class ExpiryReport(msgspec.Struct, frozen=True, kw_only=True):
             snapshots=self.snapshots + other.snapshots,
             changelogs=self.changelogs + other.changelogs,
             data_files=self.data_files + other.data_files,
+            data_bytes=self.data_bytes + other.data_bytes,
             metadata_files=self.metadata_files + other.metadata_files,
             held_by=tuple(sorted({*self.held_by, *other.held_by})),
         )

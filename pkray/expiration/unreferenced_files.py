@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
 
 from pkray.errors import MissingFileError
 from pkray.expiration import references
@@ -29,6 +30,23 @@ _READ_AHEAD = 256
 memory until then."""
 _CACHED_TAGS = 2
 """Tags whose names are kept: the newest before a snapshot is asked, and seldom an older one."""
+
+
+class Unreferenced(NamedTuple):
+    """Files that nothing kept names: paths, and the bytes of the data files."""
+
+    data: list[str]
+    data_bytes: int
+    lists: list[str]
+    metadata: list[str]
+
+    @property
+    def report(self) -> ExpiryReport:
+        return ExpiryReport(
+            data_files=len(self.data),
+            data_bytes=self.data_bytes,
+            metadata_files=len(self.lists) + len(self.metadata),
+        )
 
 
 class UnreferencedFiles:
@@ -59,18 +77,22 @@ class UnreferencedFiles:
         Data goes before the manifests that lead to it, manifests before the lists that name them:
         whenever this is cut short, doing it again finds what is left.
         """
+        found = self.find(expiring, schema)
+        self._store.delete(found.data)
+        if schema.core.snapshot_clean_empty_directories:
+            remove_empty_parents(self._store, {path.rpartition("/")[0] for path in found.data})
+        manifest_cache.delete(self._store, found.metadata)
+        manifest_cache.delete(self._store, found.lists)
+        return found.report
+
+    def find(self, expiring: Expiring, schema: TableSchema) -> Unreferenced:
+        """Find the files that `delete` deletes."""
         kept = _Kept(
             sorted(self._tags.all().values(), key=lambda tag: tag.id), self._elsewhere(schema)
         )
         self._read_ahead(expiring)
-        data = self._data(expiring, kept, schema)
-        self._store.delete(data)
-        if schema.core.snapshot_clean_empty_directories:
-            remove_empty_parents(self._store, {path.rpartition("/")[0] for path in data})
-        lists, others = self._metadata(expiring, kept, schema)
-        manifest_cache.delete(self._store, others)
-        manifest_cache.delete(self._store, lists)
-        return ExpiryReport(data_files=len(data), metadata_files=len(lists) + len(others))
+        data, size = self._data(expiring, kept, schema)
+        return Unreferenced(data, size, *self._metadata(expiring, kept, schema))
 
     def _read_ahead(self, expiring: Expiring) -> None:
         """Read an object store's lists and manifests into memory side by side."""
@@ -107,16 +129,16 @@ class UnreferencedFiles:
             found.data.update(named.data)
         return found
 
-    def _data(self, expiring: Expiring, kept: _Kept, schema: TableSchema) -> list[str]:
+    def _data(self, expiring: Expiring, kept: _Kept, schema: TableSchema) -> tuple[list[str], int]:
         partitions = PartitionSpec(schema)
-        unreferenced: dict[str, list[str]] = {}
+        unreferenced: dict[str, ManifestEntry] = {}
         for snapshot in expiring.expired:
             if not expiring.keep_changelogs:
                 for entry in references.entries_if_there(
                     self._store, snapshot.changelog_manifest_list
                 ):
                     if entry.kind == ADD:
-                        unreferenced.update(_paths(entry, partitions))
+                        unreferenced[_paths(entry, partitions)[0]] = entry
         deleters = expiring.expired  # a file is deleted by the snapshot after the last that has it
         if not expiring.changelogs:
             deleters = (*deleters[1:], expiring.kept)
@@ -129,14 +151,14 @@ class UnreferencedFiles:
                     for path, entry in removed.items()
                     if entry.file.file_source == COMPACT_SOURCE
                 }
-            for path, entry in self._untagged(removed, kept.tags_before(snapshot.id)).items():
-                unreferenced[path] = _paths(entry, partitions)[path]
-        return [
-            path
-            for first, every in unreferenced.items()
-            if first.rpartition("/")[2] not in kept.elsewhere.data
-            for path in every
+            unreferenced |= self._untagged(removed, kept.tags_before(snapshot.id))
+        found = [
+            entry
+            for path, entry in unreferenced.items()
+            if path.rpartition("/")[2] not in kept.elsewhere.data
         ]
+        every = [path for entry in found for path in _paths(entry, partitions)]
+        return every, sum(entry.file.file_size for entry in found)
 
     def _untagged(
         self, removed: dict[str, ManifestEntry], tags: Sequence[Snapshot]
@@ -170,7 +192,7 @@ class UnreferencedFiles:
         stays."""
         removed: dict[str, ManifestEntry] = {}
         for entry in references.entries_if_there(self._store, snapshot.delta_manifest_list):
-            path = partitions.files(entry.partition, entry.bucket, entry.file)[0]
+            path = _paths(entry, partitions)[0]
             if entry.kind == ADD:
                 removed.pop(path, None)
             else:
@@ -196,6 +218,8 @@ class UnreferencedFiles:
         named |= self._metadata_of(kept.tags_before(expiring.kept.id + 1))
         if reads_deltas:
             named |= self._deltas_of_changelogs()
+            for snapshot in expired if expiring.keep_changelogs else ():
+                named |= references.list_files(self._store, snapshot.delta_manifest_list)
         unreferenced -= named | kept.elsewhere.metadata
         return sorted(unreferenced & lists), sorted(unreferenced - lists)
 
@@ -263,7 +287,6 @@ def _reads_deltas(schema: TableSchema) -> bool:
     return schema.core.changelog_producer == "none"
 
 
-def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> dict[str, list[str]]:
-    """Return a data file's path, and with it those of its extra files and its own."""
-    every = partitions.files(entry.partition, entry.bucket, entry.file)
-    return {every[0]: every}
+def _paths(entry: ManifestEntry, partitions: PartitionSpec) -> list[str]:
+    """Return a data file's path, and those of its extra files after it."""
+    return partitions.files(entry.partition, entry.bucket, entry.file)

@@ -160,6 +160,15 @@ def compactions(catalog: Catalog, name: str) -> dict[str, Any]:
     return {"compactions": records_of(newest)[::-1]}
 
 
+def expiry(catalog: Catalog, name: str) -> dict[str, Any]:
+    """Count what an expiry would remove now, and name the consumers that hold more of it.
+
+    Raises:
+        TableNotFoundError: there is no such table.
+    """
+    return msgspec.structs.asdict(catalog.load_table(name).expire_snapshots(dry_run=True))
+
+
 def lookup(catalog: Catalog, name: str, key: Mapping[str, str]) -> dict[str, Any]:
     """Find the row of a key, as it is now.
 

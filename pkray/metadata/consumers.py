@@ -131,9 +131,13 @@ class ConsumerStore:
         """Return the oldest snapshot that a consumer still needs; None without consumers."""
         return min((consumer.oldest_needed for consumer in self.list()), default=None)
 
+    def idle(self, before_millis: int) -> tuple[str, ...]:
+        """Name the consumers that last moved before a time."""
+        return tuple(name for name, modified in self._files() if modified < before_millis)
+
     def expire(self, before_millis: int) -> tuple[str, ...]:
         """Delete the consumers that last moved before a time; their names."""
-        idle = tuple(name for name, modified in self._files() if modified < before_millis)
+        idle = self.idle(before_millis)
         self._store.delete([paths.consumer(name) for name in idle])
         return idle
 

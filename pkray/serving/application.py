@@ -111,6 +111,10 @@ class Answers:
         """List what compaction did."""
         return await self._json(tables.compactions, request.path_params["name"])
 
+    async def expiry(self, request: Request) -> Response:
+        """Count what an expiry would remove."""
+        return await self._json(tables.expiry, request.path_params["name"])
+
     async def lookup(self, request: Request) -> Response:
         """Find the row of a key."""
         key = dict(request.query_params)
@@ -247,6 +251,7 @@ def application(
             Route("/api/tables/{name}/rows", answers.rows),
             Route("/api/tables/{name}/changes", answers.changes),
             Route("/api/tables/{name}/compactions", answers.compactions),
+            Route("/api/tables/{name}/expiry", answers.expiry),
             Route("/api/tables/{name}/lookup", answers.lookup),
             Route("/api/queries/{name}", answers.query),
             Route("/api/queries/{name}/epochs", answers.epochs),

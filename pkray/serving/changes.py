@@ -32,8 +32,9 @@ class Expire(Change):
     """Expires old snapshots of a table."""
 
     def make(self, catalog: Catalog, name: str) -> str:
-        catalog.load_table(name).expire_snapshots()
-        return "old snapshots have expired, as the table's options say"
+        made = catalog.load_table(name).expire_snapshots()
+        gone = made.data_files + made.metadata_files
+        return f"{made.snapshots} snapshots have expired, and {gone} files are gone"
 
 
 class CreateTag(Change):

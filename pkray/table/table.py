@@ -776,6 +776,7 @@ class Table:
         retain_min: int | None = None,
         older_than: Timestamp | None = None,
         max_deletes: int | None = None,
+        dry_run: bool = False,
     ) -> ExpiryReport:
         """Expire old snapshots and the files only they name, as also happens after commits.
 
@@ -786,6 +787,8 @@ class Table:
             older_than: younger ones stay, in place of ``snapshot.time-retained``: epoch
                 milliseconds, a datetime or ISO text.
             max_deletes: in place of ``snapshot.expire.limit``.
+            dry_run: only say what would go; without changelogs of snapshots that this expiry would
+                keep and remove at once.
 
         Raises:
             OptionError: ``retain_min`` above ``retain_max``, or one below 1.
@@ -793,7 +796,7 @@ class Table:
         schema, now = self._newest_schema(), now_millis()
         age = None if older_than is None else now - epoch_millis(older_than)
         retention = asked_retention(schema.core, retain_max, retain_min, age, max_deletes)
-        return SnapshotExpirer(self._store, schema, lambda: now).expire(retention)
+        return SnapshotExpirer(self._store, schema, lambda: now, dry_run=dry_run).expire(retention)
 
     def remove_orphan_files(
         self,

@@ -337,8 +337,50 @@ def test_what_changes_is_asked_for_first(changing, catalog):
     before = catalog.load_table("shop.orders").latest_snapshot().id
     changing.get_by_role("button", name="Expire old snapshots").click()
     changing.wait_for_function("() => true")
-    assert asked == ["Expire old snapshots: shop.orders?"]
+    expect(changing.get_by_role("button", name="Expire old snapshots")).to_be_enabled()
+    said = "Nothing would go, as the table's options say."
+    assert asked == [f"Expire old snapshots: shop.orders?\n{said}"]
     assert catalog.load_table("shop.orders").latest_snapshot().id == before
+
+
+def test_an_expiry_says_what_goes_before_it_is_done(changing, catalog):
+    table = catalog.create_table("shop.old", [("id", "INT")], ["id"])
+    for each in range(3):
+        table.upsert([{"id": each}])
+    fewest = {"snapshot.num-retained.min": "1", "snapshot.num-retained.max": "1"}
+    table.alter.set_options(fewest)
+    asked = questions(changing, are_accepted=True)
+    changing.evaluate("location.hash = '#/table/shop.old'")
+    settled(changing)
+    changing.get_by_role("button", name="Expire old snapshots").click()
+    expect(changing.get_by_text("snapshots have expired")).to_be_visible()
+    assert "2 snapshots would go for good, with" in asked[0]
+    assert table.snapshots().num_rows == 1
+    catalog.drop_table("shop.old")
+
+
+def test_a_query_goes_back_to_a_savepoint(changing, catalog):
+    source = catalog.create_table("shop.events", [("id", "INT")], ["id"])
+    source.upsert([{"id": 1}])
+    query = catalog.sql("SELECT COUNT(*) AS n FROM shop.events").materialize("shop.counted")
+    try:
+        query.wait({"shop.events": 1}, _WAIT_MILLIS / 1000)
+        query.savepoint("before", _WAIT_MILLIS / 1000)
+        source.upsert([{"id": 2}])
+        query.wait({"shop.events": 2}, _WAIT_MILLIS / 1000)
+        query.stop(_WAIT_MILLIS / 1000)
+        asked = questions(changing, are_accepted=True)
+        changing.evaluate("location.hash = '#/query/shop.counted'")
+        settled(changing)
+        row = changing.get_by_role("row").filter(has_text="before")
+        row.get_by_role("button", name="Go back to it").click()
+        expect(changing.get_by_text("resumed from savepoint before")).to_be_visible()
+        assert asked[0].startswith("Go back to it: before of shop.counted?")
+        query.wait({"shop.events": 2}, _WAIT_MILLIS / 1000)
+        assert catalog.load_table("shop.counted").to_arrow()["n"].to_pylist() == [2]
+    finally:
+        query.drop()
+        catalog.drop_table("shop.events")
 
 
 def test_a_tag_is_made_by_keyboard_and_deleted(changing, catalog):

@@ -40,12 +40,15 @@ def expire(
     max_deletes: Annotated[
         int | None, typer.Option(metavar="N", help="Expire at most so many.", min=1)
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what would be removed.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Remove old snapshots and the files only they name; by default as the table's options say."""
     with output.waiting("expiring snapshots"):
         report = catalog.load_table(table).expire_snapshots(
-            retain_max, retain_min, older_than, max_deletes
+            retain_max, retain_min, older_than, max_deletes, dry_run
         )
     output.record(msgspec.structs.asdict(report), as_json)
 

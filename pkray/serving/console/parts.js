@@ -164,16 +164,18 @@ export function allows(allowed, kind, change) {
 }
 
 // What changes something: it is asked for, and there only where it was allowed.
-// `what` says in the question what it is about, `warning` what cannot be undone.
-export function Change({ allowed, kind, name, change, label, what = name, warning = "", body = {}, disabled = false, children }) {
+// `what` says in the question what it is about, `warning` what cannot be undone. `foresee` finds out, before
+// the question, what would be changed: a text for it, or nothing where there is nothing to be done.
+export function Change({ allowed, kind, name, change, label, what = name, warning = "", body = {}, disabled = false, foresee, children }) {
   const [done, setDone] = useState(null);
   const [error, setError] = useState(null);
   const [isAtWork, setAtWork] = useState(false);
   if (!allows(allowed, kind, change)) return null;
   async function run() {
-    if (!window.confirm(`${label}: ${what}?${warning && `\n${warning}`}`)) return;
     setAtWork(true);
     try {
+      const details = [warning, foresee ? await foresee() : ""].filter(Boolean);
+      if (!window.confirm([`${label}: ${what}?`, ...details].join("\n"))) return setAtWork(false);
       const { done: said } = await ask(`/api/change/${kind}/${encodeURIComponent(name)}/${change}`, body);
       setDone({ said, name });
       setError(null);

@@ -173,6 +173,15 @@ function Tags({ table, allowed }) {
     </div>`}`;
 }
 
+// What an expiry would remove, in words.
+async function expiry(name) {
+  const found = await ask(`/api/tables/${encodeURIComponent(name)}/expiry`);
+  const held = found.held_by.length ? `More would go, but these have still to read it: ${found.held_by.join(", ")}.` : "";
+  if (!found.snapshots && !found.changelogs) return ["Nothing would go, as the table's options say.", held].filter(Boolean).join("\n");
+  const named = [`${count(found.snapshots)} snapshots`, ...(found.changelogs ? [`${count(found.changelogs)} changelogs`] : [])].join(" and ");
+  return [`${named} would go for good, with ${count(found.data_files)} data files (${bytes(found.data_bytes)}) and ${count(found.metadata_files)} files of metadata.`, held].filter(Boolean).join("\n");
+}
+
 function asIs(rows, caption) {
   if (!rows.length) return null;
   return html`<${Rows} caption=${caption} rows=${rows} columns=${Object.keys(rows[0]).map((name) => [name, (row) => text(row[name])])} />`;
@@ -189,7 +198,7 @@ export function Table({ name, allowed, recorded }) {
     </dl>
     <div class="row">
       <${Change} allowed=${allowed} kind="table" name=${name} change="compact" label="Compact" />
-      <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots" />
+      <${Change} allowed=${allowed} kind="table" name=${name} change="expire" label="Expire old snapshots" foresee=${() => expiry(name)} />
     </div>
     ${!recorded && html`<h2>Look up</h2><${Lookup} table=${found} />
     <h2>Rows</h2><${Content} table=${found} />

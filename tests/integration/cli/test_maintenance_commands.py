@@ -33,7 +33,9 @@ def run(warehouse, command):
 
 
 def test_expire(run):
+    (foreseen,) = run("expire", "d.t", "--retain-max", "1", "--dry-run")
     (report,) = run("expire", "d.t", "--retain-max", "1")
+    assert foreseen == report
     assert report["snapshots"] == 2
     assert [row["snapshot_id"] for row in run("snapshots", "d.t")] == [3]
     run("expire", "d.t", "--retain-max", "1", "--retain-min", "2", code=1)

@@ -49,6 +49,10 @@ def expirer(writer: Writer, store: ObjectStore | None = None) -> SnapshotExpirer
     return SnapshotExpirer(store or writer.store, writer.schema, writer.clock)
 
 
+def dry_run(writer: Writer) -> SnapshotExpirer:
+    return SnapshotExpirer(writer.store, writer.schema, writer.clock, dry_run=True)
+
+
 def assert_whole(writer: Writer, outlive: bool = True) -> None:
     """Every snapshot, tag and changelog has its files, and no other file is there."""
     walk, deltas = Walk(writer.store), writer.schema.core.changelog_producer == "none"
@@ -128,6 +132,41 @@ def test_an_idle_consumer_expires(tmp_path):
     expirer(writer).expire(KEEP_TWO)
     assert ConsumerStore(writer.store).list() == []
     assert min(Walk(writer.store).snapshots()) > 1
+
+
+def test_a_dry_run_says_what_would_go_and_changes_nothing(tmp_path):
+    writer = table(tmp_path, **{"consumer.expiration-time": "1 d"})
+    fill(writer)
+    consumers = ConsumerStore(writer.store)
+    consumers.record("gone", 1)
+    writer.now = consumers.list()[0].modified_millis + 86_400_001
+    before = sorted(writer.store.list("", hidden=True))
+    foreseen = dry_run(writer).expire(KEEP_TWO)
+    assert sorted(writer.store.list("", hidden=True)) == before
+    assert foreseen == expirer(writer).expire(KEEP_TWO)
+    assert foreseen.snapshots > 0
+    left = {status.path for status in writer.store.list("", hidden=True)}
+    gone = [each for each in before if each.path not in left and each.path.startswith("p=")]
+    assert foreseen.data_files == len(gone)
+    assert foreseen.data_bytes > 0
+
+
+def test_a_dry_run_names_the_consumers_that_hold_snapshots(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    ConsumerStore(writer.store).record("slow", 1)
+    foreseen = dry_run(writer).expire(KEEP_TWO)
+    assert (foreseen.snapshots, foreseen.held_by) == (0, ("slow",))
+
+
+def test_a_dry_run_counts_what_a_killed_expiry_left(tmp_path):
+    writer = table(tmp_path)
+    fill(writer)
+    with pytest.raises(KilledError):
+        expirer(writer, KillingStore(writer.store, at=0, after=True)).expire(KEEP_TWO)
+    foreseen = dry_run(writer).expire(KEEP_TWO)
+    assert foreseen == expirer(writer).expire(KEEP_TWO)
+    assert foreseen.snapshots > 0
 
 
 @pytest.mark.parametrize("producer", ["input", "none"])
@@ -269,9 +308,13 @@ def test_random_histories(actions: Any, producer: str, more: int, limit: int, se
         elif action == "restart":
             process = expirer(writer)
         elif action == "expire":
-            process.expire(
-                Retention(value, value, 0, limit), Retention(value + more, value + more, 0, limit)
+            kept = (
+                Retention(value, value, 0, limit),
+                Retention(value + more, value + more, 0, limit),
             )
+            foreseen, report = dry_run(writer).expire(*kept), process.expire(*kept)
+            assert foreseen.snapshots == report.snapshots
+            assert more or foreseen == report  # with more, changelogs are made that go at once
             if ids:
                 place = consumers.min_next()
                 assert SnapshotStore(store).read(ids[-1])
