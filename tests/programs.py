@@ -1,6 +1,6 @@
 """The programs of the system that some tests need, each with a marker of its own.
 
-``python -m tests.programs missing`` names the Debian packages of those that are not there,
+``python -m tests.programs missing [apt-get|pip]`` names the packages of those that are not there,
 ``python -m tests.programs markers`` says to ``pytest -m`` which tests need one, and
 ``python -m tests.programs files`` in which files they are.
 """
@@ -22,15 +22,18 @@ class Program:
 
     Args:
         name: of the executable.
-        package: of Debian, that has it.
+        package: that has it.
         purpose: of the marker.
         folders: a pattern of where the package has it, if not on the path.
+        installer: ``apt-get`` or ``pip``: what brings the package. Where all programs are wanted,
+            those of pip may be missing: an index can lose a package.
     """
 
     name: str
     package: str
     purpose: str
     folders: str = ""
+    installer: str = "apt-get"
 
     @property
     def path(self) -> str | None:
@@ -56,6 +59,12 @@ PROGRAMS: Mapping[str, Program] = {
     "systemd": Program("systemd-analyze", "systemd", "has systemd check its units"),
     "promtool": Program("promtool", "prometheus", "has Prometheus check rules and metrics"),
     "chromium": Program("chromium", "chromium", "looks at the console's pages in a browser"),
+    "noida": Program(
+        "noida-db",
+        "noida-db==0.2.3",
+        "talks to a broker that keeps Kafka's transactions",
+        installer="pip",
+    ),
 }
 """By marker."""
 
@@ -64,9 +73,10 @@ WANTED = "PKRAY_TEST_PROGRAMS"
 missing program is an error; ``none``: no test that needs one is run."""
 
 
-def missing() -> list[Program]:
-    """List the programs that are not there."""
-    return [program for program in PROGRAMS.values() if not program.is_there]
+def missing(installer: str = "apt-get") -> list[Program]:
+    """List the programs that are not there, of those that come by an installer."""
+    found = [program for program in PROGRAMS.values() if program.installer == installer]
+    return [program for program in found if not program.is_there]
 
 
 def files() -> list[str]:
@@ -130,16 +140,19 @@ class ProgramTests:
 def _say(programs: Iterable[Program]) -> str:
     programs = list(programs)
     names = ", ".join(each.name for each in programs)
-    packages = " ".join(each.package for each in programs)
-    return f"{names} is missing: apt-get install {packages}, or install it as your system does"
+    packages: dict[str, list[str]] = {}
+    for each in programs:
+        packages.setdefault(each.installer, []).append(each.package)
+    words = " and ".join(f"{name} install {' '.join(some)}" for name, some in packages.items())
+    return f"{names} is missing: {words}, or install it as your system does"
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["missing"]:
-        print(*(program.package for program in missing()))
+    if sys.argv[1:2] == ["missing"] and len(sys.argv) <= 3:
+        print(*(program.package for program in missing(*sys.argv[2:])))
     elif sys.argv[1:] == ["markers"]:
         print(*PROGRAMS, sep=" or ")
     elif sys.argv[1:] == ["files"]:
         print(*files())
     else:
-        sys.exit("usage: python -m tests.programs missing|markers|files")
+        sys.exit("usage: python -m tests.programs missing [apt-get|pip]|markers|files")

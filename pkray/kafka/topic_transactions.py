@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from queue import Empty, SimpleQueue
+from threading import Thread
 from typing import Any, Self
 
 from pkray.closing import Closeable
-from pkray.errors import ChangeSinkError, CommitFencedError
+from pkray.errors import ChangeSinkError, CommitFencedError, InputError
 from pkray.kafka.change_events import Messages
 
 _PARTITION = 0
@@ -23,6 +26,7 @@ _QUEUED_KILOBYTES = 64 << 10
 """Bounds the messages that no broker has yet: enough to keep several of them busy."""
 _QUEUE_WAIT = 0.1
 """Seconds for which it is waited where librdkafka's queue is full."""
+_ALLOW = "say another one in config, up to the brokers' transaction.max.timeout.ms"
 _log = logging.getLogger(__name__)
 
 
@@ -78,7 +82,6 @@ class TopicTransactions(Closeable):
             KafkaError._FENCED,
             KafkaError.PRODUCER_FENCED,
             KafkaError.INVALID_PRODUCER_EPOCH,
-            KafkaError.INVALID_PRODUCER_ID_MAPPING,
         )
         self._is_fenced = False
         self._topic = topic
@@ -87,11 +90,13 @@ class TopicTransactions(Closeable):
         self._partition = TopicPartition
         self._failure: str | None = None
         self._is_open = False
+        self._begun: float | None = None
+        self._timeout_millis = _timeout_millis(config)
         self._producer = Producer(
             {
-                "transaction.timeout.ms": _TIMEOUT_MILLIS,
                 "queue.buffering.max.kbytes": _QUEUED_KILOBYTES,
                 **config,
+                "transaction.timeout.ms": self._timeout_millis,
                 "transactional.id": identity,
                 "partitioner": "murmur2",  # as Java's clients do
                 "error_cb": self._note,
@@ -180,13 +185,22 @@ class TopicTransactions(Closeable):
             CommitFencedError: another writer has taken over.
             ChangeSinkError: it is not committed, or not known to be: whoever opens next finds out.
         """
+        from confluent_kafka import KafkaException
+
         with self._answered():
             self._begin()
             offset = self._partition(self._topic, _PARTITION, place.next_snapshot, place.text)
             group = self._group.consumer_group_metadata()
-            self._producer.send_offsets_to_transaction([offset], group, _ANSWER)
+            self._within_limit(
+                lambda: self._producer.send_offsets_to_transaction([offset], group, _ANSWER)
+            )
             self._is_open = False  # whether it is, the broker alone knows from here on
-            self._producer.commit_transaction(_TIMEOUT_MILLIS / 1000)
+            try:
+                self._producer.commit_transaction(self._timeout_millis / 1000)
+            except KafkaException as error:
+                self._is_open = error.args[0].txn_requires_abort()
+                raise
+            self._begun = None
 
     def abort(self) -> None:
         """Have what was sent and not committed be read by nobody."""
@@ -197,10 +211,33 @@ class TopicTransactions(Closeable):
             with suppress(KafkaException):  # whoever opens next aborts it, or the broker in time
                 self._producer.abort_transaction(_ANSWER)
 
+    def _within_limit(self, call: Callable[[], object]) -> None:
+        """Make a call to which librdkafka sets no end where brokers listen and answer nothing."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        ended: SimpleQueue[BaseException | None] = SimpleQueue()
+
+        def work() -> None:
+            try:
+                call()
+            except BaseException as error:
+                ended.put(error)
+            else:
+                ended.put(None)
+
+        Thread(target=work, name="pkray-topic-call", daemon=True).start()
+        try:
+            error = ended.get(timeout=2 * _ANSWER)
+        except Empty:
+            said = f"no answer within {2 * _ANSWER:g} s"
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT, said)) from None
+        if error is not None:
+            raise error
+
     def _begin(self) -> None:
         if not self._is_open:
             self._producer.begin_transaction()
-            self._is_open = True
+            self._begun, self._is_open = time.monotonic(), True
 
     def _check_topic(self) -> None:
         found = self._producer.list_topics(self._topic, timeout=_ANSWER).topics[self._topic]
@@ -226,9 +263,12 @@ class TopicTransactions(Closeable):
 
     def _failed(self, error: Any) -> ChangeSinkError | CommitFencedError:
         codes = self._codes
+        if error.code() == codes._STATE:
+            error = self._cause(error)
         if error.code() == codes._FATAL:
             self._producer.poll(0)  # calls `_note` with the cause
-        if self._is_fenced or error.code() in self._fences:
+        is_overdue = self._is_overdue()
+        if not is_overdue and (self._is_fenced or error.code() in self._fences):
             return CommitFencedError(
                 f"another writer of {self._identity!r} has taken over topic {self._topic!r}: end "
                 "one of them, or give it another name",
@@ -237,8 +277,35 @@ class TopicTransactions(Closeable):
         said = error.str()
         if error.code() in (codes._TIMED_OUT, codes._TRANSPORT, codes._ALL_BROKERS_DOWN):
             said = self._failure or said
+        limit = f"transaction.timeout.ms = {self._timeout_millis}"
+        if is_overdue:
+            said = f"{said}. The snapshot's transaction was open for longer than {limit}: {_ALLOW}"
+        elif error.code() == codes.INVALID_TRANSACTION_TIMEOUT:
+            said = f"{said}. They allow less than {limit}: {_ALLOW}"
         return ChangeSinkError(
             f"brokers at {self._servers} do not take what is written to topic {self._topic!r}: "
             f"{said}. What is not committed is written again by the next run",
             topic=self._topic,
         )
+
+    def _is_overdue(self) -> bool:
+        """Whether brokers have given the transaction up: they fence its writer as by another."""
+        seconds = self._timeout_millis / 1000
+        return self._begun is not None and time.monotonic() - self._begun >= seconds
+
+    def _cause(self, error: Any) -> Any:
+        """Find why nothing more is taken, which `produce` does not say."""
+        from confluent_kafka import KafkaException
+
+        try:
+            self._producer.begin_transaction()
+        except KafkaException as cause:
+            return cause.args[0]
+        return error
+
+
+def _timeout_millis(config: Mapping[str, Any]) -> int:
+    said = str(config.get("transaction.timeout.ms", _TIMEOUT_MILLIS))
+    if not said.isdecimal():
+        raise InputError(f"config transaction.timeout.ms = {said!r}: give milliseconds")
+    return int(said)

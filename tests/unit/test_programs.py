@@ -43,7 +43,7 @@ def test_what_needs_a_missing_program_is_left_out_with_one_line(marker, nothing,
     assert kept == ["slow"]
     program = PROGRAMS[marker]
     assert line.startswith("2 left out")
-    assert f"{program.name} is missing: apt-get install {program.package}" in line
+    assert f"{program.name} is missing: {program.installer} install {program.package}" in line
 
 
 def test_nothing_is_said_where_nothing_is_left_out(nothing):
@@ -55,6 +55,6 @@ def test_a_missing_program_is_an_error_where_all_are_wanted(nothing, monkeypatch
     config = SimpleNamespace(addinivalue_line=lambda *_: None)
     with pytest.raises(
         pytest.UsageError,
-        match="postgres, redis-server, systemd-analyze, promtool, chromium is missing",
+        match="postgres, redis-server, systemd-analyze, promtool, chromium is missing: apt-get",
     ):
         ProgramTests().pytest_configure(config)

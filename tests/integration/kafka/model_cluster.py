@@ -2,7 +2,8 @@
 no offsets of them, fences nobody and shows what was given up.
 
 `ModelCluster.installed` has `confluent_kafka`'s clients be those of the model. A client may be
-killed before or after any of its calls: it does nothing from then on.
+killed before or after any of its calls: it does nothing from then on. A call may fail, too, and a
+transaction be open for longer than brokers allow.
 """
 
 import zlib
@@ -10,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import confluent_kafka
 import pytest
@@ -38,8 +39,14 @@ class Record:
 
 @dataclass
 class ModelCluster:
-    """Topics, groups and writers; `kills_at` is the call, of those to come, at which one dies."""
+    """Topics, groups and writers.
 
+    Attributes:
+        kills_at: the call, of those to come, at which a client dies.
+        failures: what calls of a name fail with, once each.
+    """
+
+    servers: ClassVar[str] = "none"
     topics: dict[str, list[list[Record]]] = field(default_factory=dict)
     offsets: dict[Any, tuple[int, str]] = field(default_factory=dict)
     epochs: dict[str, int] = field(default_factory=dict)
@@ -48,6 +55,7 @@ class ModelCluster:
     is_after: bool = False
     is_dead: bool = False
     calls: list[str] = field(default_factory=list)
+    failures: dict[str, KafkaError] = field(default_factory=dict)
 
     def make(self, topic: str) -> None:
         """Make a topic, anew if it is there: what groups have of it is forgotten."""
@@ -77,6 +85,12 @@ class ModelCluster:
             patched.setattr(confluent_kafka, "Producer", lambda c, **_: ModelProducer(self, c))
             patched.setattr(confluent_kafka, "Consumer", lambda c, **_: ModelGroup(self, c))
             yield
+
+    def give_up(self) -> None:
+        """End what is open, and fence its writers, as brokers do when its time is over."""
+        for identity in list(self.open):
+            self.end(identity, "aborted")
+            self.epochs[identity] += 1
 
     def end(self, identity: str, state: str) -> None:
         transaction = self.open.pop(identity, None)
@@ -114,12 +128,24 @@ class _Client:
 
 class ModelProducer(_Client):
     epoch = -1
+    failed: KafkaError | None = None  # what has to be aborted
 
     @property
     def identity(self) -> str:
         return self.config["transactional.id"]
 
+    @contextmanager
+    def called(self, name: str) -> Iterator[None]:
+        with super().called(name):
+            error = self.cluster.failures.pop(name, None)
+            if error is not None:
+                self.failed = error if error.txn_requires_abort() else None
+                raise KafkaException(error)
+            yield
+
     def transaction(self) -> Transaction:
+        if self.failed is not None:
+            raise KafkaException(self.failed)
         if self.cluster.epochs[self.identity] != self.epoch:
             raise KafkaException(KafkaError(KafkaError._FENCED, fatal=True))
         return self.cluster.open.setdefault(self.identity, Transaction())
@@ -138,6 +164,8 @@ class ModelProducer(_Client):
 
     def produce(self, topic: str, value: bytes | None, key: bytes) -> None:
         with self.called("produce"):
+            if self.failed is not None:
+                raise KafkaException(KafkaError(KafkaError._STATE))
             record = Record(key, value, self.transaction())
             self.cluster.topics[topic][zlib.crc32(key) % PARTITIONS].append(record)
 
@@ -157,6 +185,7 @@ class ModelProducer(_Client):
 
     def abort_transaction(self, timeout: float) -> None:
         with self.called("abort"):
+            self.failed = None
             self.transaction()
             self.cluster.end(self.identity, "aborted")
 

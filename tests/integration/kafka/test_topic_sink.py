@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -32,7 +32,8 @@ from tests.integration.cdc.histories import Change, histories
 from tests.integration.cdc.test_histories import content, create, key
 from tests.integration.cdc.test_upserts import run
 from tests.integration.kafka.broker import MockBroker
-from tests.integration.kafka.model_cluster import Killed, ModelCluster
+from tests.integration.kafka.model_cluster import Killed, ModelCluster, ModelProducer
+from tests.integration.kafka.process_broker import ProcessBroker
 from tests.integration.kafka.test_topics import COLUMNS
 from tests.waiting import wait_until
 
@@ -62,7 +63,12 @@ def put(table: pkray.Table, *ids: int, n: int = 0) -> None:
 
 
 def sink(table: pkray.Table, **more: Any) -> Any:
-    more = {"format": "debezium-json", "servers": "", "poll_interval": 0.05, **more}
+    more = {
+        "format": "debezium-json",
+        "servers": ModelCluster.servers,
+        "poll_interval": 0.05,
+        **more,
+    }
     return pkray.kafka.write(table, "t", **more)
 
 
@@ -179,12 +185,14 @@ def write(table: pkray.Table, changes: list[Change]) -> None:
         writer.commit()
 
 
-def becomes_the_table(broker: MockBroker, data: st.DataObject) -> None:
+def becomes_the_table(
+    cluster: ModelCluster | ProcessBroker, broker: MockBroker, data: st.DataObject
+) -> None:
     """Write a history's changes to a topic, killed now and then, and the topic to a table."""
     history = data.draw(histories())
     producer = data.draw(st.sampled_from(PRODUCERS))
     normalize = data.draw(st.booleans())
-    cluster, topic = ModelCluster(), f"copy-{time.monotonic_ns()}"
+    topic = f"copy-{time.monotonic_ns()}"
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         table = create(catalog, **{"changelog-producer": producer})
         left = history.changes
@@ -199,7 +207,7 @@ def becomes_the_table(broker: MockBroker, data: st.DataObject) -> None:
                 _run_killed(cluster, table, normalize, data)
             table.compact(full=True)
             cluster.kill_at(0)
-            sink(table, normalize=normalize).run(once=True)
+            sink(table, servers=cluster.servers, normalize=normalize).run(once=True)
         broker.make(topic)
         for number, part in enumerate(cluster.committed("t")):
             broker.send_to(topic, number, *(value for _, value in part if value is not None))
@@ -212,24 +220,24 @@ def becomes_the_table(broker: MockBroker, data: st.DataObject) -> None:
 
 
 def _run_killed(
-    cluster: ModelCluster, table: pkray.Table, normalize: bool, data: st.DataObject
+    cluster: ModelCluster | ProcessBroker, table: pkray.Table, normalize: bool, data: st.DataObject
 ) -> None:
     cluster.kill_at(data.draw(st.integers(0, 12)), data.draw(st.booleans()))
     with suppress(Killed):
-        sink(table, normalize=normalize).run(once=True)
+        sink(table, servers=cluster.servers, normalize=normalize).run(once=True)
 
 
 @settings(max_examples=examples(4))
 @given(data=st.data())
 def test_histories_through_a_topic_become_the_table(broker, data):
-    becomes_the_table(broker, data)
+    becomes_the_table(ModelCluster(), broker, data)
 
 
 @pytest.mark.slow
 @settings(max_examples=examples(200))
 @given(data=st.data())
 def test_many_histories_through_a_topic_become_the_table(broker, data):
-    becomes_the_table(broker, data)
+    becomes_the_table(ModelCluster(), broker, data)
 
 
 def test_librdkafka_s_broker_takes_what_is_written(broker, catalog, table):
@@ -275,6 +283,73 @@ def test_of_two_of_a_name_the_newer_takes_over(cluster, table):
     assert "another writer of 'pkray.t.db.t.pkray' has taken over topic 't'" in str(error)
     sink(table).run(once=True)
     assert len(shown(cluster)) == 2
+
+
+def abortable(code: int, said: str) -> KafkaError:
+    return KafkaError(code, said, txn_requires_abort=True)
+
+
+@pytest.mark.parametrize("call", ["produce", "send_offsets", "commit"])
+def test_a_transaction_that_can_only_be_given_up_is_given_up_at_once(cluster, table, call):
+    """So that readers of committed messages wait for nothing, and the next run writes it."""
+    put(table, 1, 2)
+    sink(table).run(once=True)
+    put(table, 1, 2, n=1)
+    cluster.failures[call] = abortable(KafkaError.MSG_SIZE_TOO_LARGE, "too large")
+    with pytest.raises(ChangeSinkError, match=r"too large\. What is not committed"):
+        sink(table).run(once=True)
+    assert not cluster.open
+    assert len(shown(cluster)) == 2
+    assert sink(table).run(once=True) == 2
+    assert len(shown(cluster)) == 4
+
+
+def test_a_commit_whose_answer_is_lost_is_found_by_the_next_run(cluster, table, monkeypatch):
+    put(table, 1)
+    sink(table).run(once=True)
+    put(table, 2)
+    commit = ModelProducer.commit_transaction
+
+    def unanswered(producer: ModelProducer, timeout: float) -> None:
+        commit(producer, timeout)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "no answer", retriable=True))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelProducer, "commit_transaction", unanswered)
+        with pytest.raises(ChangeSinkError, match="no answer"):
+            sink(table).run(once=True)
+    assert sink(table).run(once=True) == 0
+    assert len(shown(cluster)) == 2
+
+
+def test_a_snapshot_that_took_longer_than_brokers_allow_is_not_said_to_be_fenced(
+    cluster, table, monkeypatch
+):
+    """Brokers end its transaction and answer as if another writer had taken over."""
+    put(table, 1)
+    sink(table).run(once=True)
+    put(table, 2)
+    plain = ModelProducer.send_offsets_to_transaction
+
+    def late(producer: ModelProducer, *arguments: Any) -> None:
+        cluster.give_up()
+        time.sleep(0.01)  # the second one's time is over
+        plain(producer, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ModelProducer, "send_offsets_to_transaction", late)
+        with pytest.raises(CommitFencedError):  # before its time: it was another writer
+            sink(table).run(once=True)
+        with pytest.raises(ChangeSinkError, match=r"open for longer than transaction\.timeout\.ms"):
+            sink(table, config={"transaction.timeout.ms": "1"}).run(once=True)
+    assert sink(table).run(once=True) == 1
+
+
+def test_a_transaction_s_time_that_brokers_do_not_allow_is_told(cluster, table):
+    code = KafkaError.INVALID_TRANSACTION_TIMEOUT
+    cluster.failures["init"] = KafkaError(code, "too long", fatal=True)
+    with pytest.raises(ChangeSinkError, match=r"allow less than transaction\.timeout\.ms = 900000"):
+        sink(table).run(once=True)
 
 
 def test_two_names_write_all_of_it_each(cluster, table):
