@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import harness
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from bench_keys import key_columns
 from harness import parsed
 
 from pkray.lsm.data_files import DataFileStore
@@ -37,20 +37,8 @@ KEYS = {
     "string": [("k", "STRING NOT NULL")],
     "composite": [("k", "INT NOT NULL"), ("k2", "STRING NOT NULL")],
 }
-
-
-def key_columns(kind: str, numbers: pa.Array) -> list[pa.Array]:
-    values = numbers.to_numpy()
-    if kind == "bigint":
-        return [numbers]
-    if kind == "string":
-        scattered = values * 2_654_435_761 % 10**15 + 10**15
-        return [pc.cast(pa.array(scattered), pa.string())]
-    names = pc.cast(pa.array(values // 1000), pa.string())
-    return [
-        pa.array((values % 1000).astype(np.int32)),
-        pc.binary_join_element_wise(pa.scalar("user-"), names, ""),
-    ]
+MADE = {"bigint": "BIGINT", "string": "STRING(16) random", "composite": "(INT, STRING)"}
+"""What `key_columns` calls them."""
 
 
 def incoming(kind: str, rows: int) -> list[pa.RecordBatch]:
@@ -59,7 +47,7 @@ def incoming(kind: str, rows: int) -> list[pa.RecordBatch]:
     for table in harness.batches(rows, rows // 2, rows // COMMITS):
         numbers, *values = (column.combine_chunks() for column in table.columns)
         kinds = pa.array(np.zeros(table.num_rows, np.int8))
-        columns = [*key_columns(kind, numbers), *values, kinds]
+        columns = [*key_columns(MADE[kind], numbers.to_numpy()), *values, kinds]
         made.append(pa.RecordBatch.from_arrays(columns, names=[*names, KIND]))
     return made
 

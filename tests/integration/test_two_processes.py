@@ -120,56 +120,33 @@ def content(rows: pa.Table) -> dict[int, tuple[int, int]]:
 
 
 @COMMITS
-def test_both_commit_to_distinct_keys(warehouse, commits):
-    both(commit_and_read, warehouse, commits, False)
-    expected: dict[int, tuple[int, int]] = {}
-    for user in range(2):
-        for turn in range(commits):
-            expected |= content(own_rows(user, turn))
+@pytest.mark.parametrize("overlapping", [False, True], ids=["own keys", "same keys"])
+def test_both_commit(warehouse, commits, overlapping):
+    both(commit_and_read, warehouse, commits, overlapping)
     with pkray.connect(warehouse) as catalog:
         table = catalog.load_table("db.t")
         check_ids(table)
         assert committed_names(table) == [
             (f"user-{u}", t) for u in range(2) for t in range(commits)
         ]
-        assert content(table.to_arrow()) == expected
-        assert content(read_with_rust(warehouse, "db.t")) == expected
-        keys = pa.table({"id": pa.array(list(expected))})
-        assert content(table.lookup(keys, visibility="committed")) == expected
         assert "COMPACT" in table.snapshots()["commit_kind"].to_pylist()
-        table.compact(full=True)
-        assert content(table.to_arrow()) == expected
+        expected = latest_of(table, shared_rows if overlapping else own_rows)
+        keys = pa.table({"id": pa.array(list(expected))})
+        for visibility in ("committed", "latest"):
+            assert content(table.to_arrow()) == expected
+            assert content(table.lookup(keys, visibility=visibility)) == expected
+            assert content(read_with_rust(warehouse, "db.t")) == expected
+            table.compact(full=True)
 
 
-@COMMITS
-def test_both_commit_to_the_same_keys(warehouse, commits):
-    both(commit_and_read, warehouse, commits, True)
-    with pkray.connect(warehouse) as catalog:
-        table = catalog.load_table("db.t")
-        check_ids(table)
-        assert committed_names(table) == [
-            (f"user-{u}", t) for u in range(2) for t in range(commits)
-        ]
-        expected = latest_of(table)
-        found = content(table.to_arrow())
-        assert found == expected
-        keys = pa.table({"id": pa.array(list(found))})
-        assert content(table.lookup(keys, visibility="committed")) == expected
-        assert content(read_with_rust(warehouse, "db.t")) == expected
-        table.compact(full=True)
-        assert content(table.to_arrow()) == expected
-        assert content(table.lookup(keys, visibility="latest")) == expected
-        assert content(read_with_rust(warehouse, "db.t")) == expected
-
-
-def latest_of(table: pkray.Table) -> dict[int, tuple[int, int]]:
+def latest_of(table: pkray.Table, rows: Callable[..., pa.Table]) -> dict[int, tuple[int, int]]:
     """What the rows are when commits are applied in the order of their snapshots."""
     snapshots = table.snapshots()
     appended = snapshots.filter(pc.equal(snapshots["commit_kind"], "APPEND"))
     expected: dict[int, tuple[int, int]] = {}
     for row in appended.to_pylist():
         user = int(row["commit_user"].removeprefix("user-"))
-        expected |= content(shared_rows(user, row["commit_identifier"]))
+        expected |= content(rows(user, row["commit_identifier"]))
     return expected
 
 

@@ -103,6 +103,11 @@ def test_other_numbers_of_workers_give_what_one_gives(name: str, updating: bool)
                 streams.sources[source].push(changes)
             run.step()
         assert one.content == several.content
+    for run, streams in zip((one, several), both, strict=True):
+        for source in used:
+            streams.sources[source].finish()
+        run.step()
+    assert one.content == several.content
     assert one.content
     one.close()
     several.close()
