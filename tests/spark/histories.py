@@ -1,6 +1,6 @@
 """Random histories of what Spark writes and reads by format, with classes that are called as it
 calls them: attempts of tasks that fail or run twice, commits that are killed between two of their
-steps, micro-batches that come again, and columns that come and go.
+steps, micro-batches that come again, and columns that come, go, and get other names and types.
 
 A plain dict is the model; it is compared with every snapshot, and with what pypaimon-rust reads.
 """
@@ -59,6 +59,15 @@ VALUES: dict[str, Callable[[random.Random], object]] = {
         "y": r.choice([None, [], [{"z": "q", "w": Decimal("1.25")}, {"z": None, "w": None}]]),
     },
 }
+WIDER = {
+    "TINYINT": "SMALLINT",
+    "SMALLINT": "INT",
+    "INT": "BIGINT",
+    "FLOAT": "DOUBLE",
+    "VARCHAR(9)": "STRING",
+    "TIMESTAMP(3)": "TIMESTAMP(6)",
+}
+"""Types that a column may change to."""
 PRODUCERS = ("none", "input", "lookup")
 KINDS = "op"
 STEPS = ("load", "write", "commit", "committed", "clear")
@@ -124,6 +133,7 @@ class History:
         doors = [self.append, self.append, self.stream, self.stream]
         doors += [self.overwrite] if self.overwrites else []
         others = [self.add_column, self.drop_column, self.compact, self.follow]
+        others += [self.rename_column, self.widen_column]
         for _ in range(steps):
             self.random.choice(doors)()
             self.note()
@@ -239,6 +249,32 @@ class History:
                 key: {n: v for n, v in row.items() if n != name}
                 for key, row in self.content.items()
             }
+
+    def rename_column(self) -> None:
+        """Rename a column of the table and of its copy, in which rows of both names would mix."""
+        if not self.kinds:
+            return
+        name, new_name = self.random.choice(sorted(self.kinds)), next(self.names)
+        for table in self._with_column(name):
+            table.alter.rename_column(name, new_name)
+        self.kinds = {new_name if n == name else n: kind for n, kind in self.kinds.items()}
+        self.content = {
+            key: {new_name if n == name else n: v for n, v in row.items()}
+            for key, row in self.content.items()
+        }
+
+    def widen_column(self) -> None:
+        narrow = sorted(name for name, kind in self.kinds.items() if kind in WIDER)
+        if narrow:
+            name = self.random.choice(narrow)
+            self.kinds[name] = WIDER[self.kinds[name]]
+            for table in self._with_column(name):
+                table.alter.change_type(name, self.kinds[name])
+
+    def _with_column(self, name: str) -> list[pkray.Table]:
+        """Load the table, and the copy if it has the column already."""
+        tables = [self.catalog.load_table(each) for each in ("db.t", "db.copy")]
+        return [table for table in tables if name in table.schema.names]
 
     def compact(self) -> None:
         self.table = self.catalog.load_table("db.t")
