@@ -91,6 +91,7 @@ HOT = {
 """Joins of 3000 rows with 3000 and how many rows come out: nearly as many as there are pairs."""
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", HOT)
 def test_pairs_of_few_keys_do_not_pass_the_memory(name: str) -> None:
     query, rows = HOT[name]
