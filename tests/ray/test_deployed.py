@@ -114,6 +114,7 @@ def begun(machine: Machine) -> subprocess.Popen[bytes]:
     return head
 
 
+@pytest.mark.slow
 def test_the_runbook_restarts_a_service_and_brings_its_queries_back(tmp_path, apart):
     machine = Machine(tmp_path, apart)
     prepare(tmp_path / "warehouse")
