@@ -582,3 +582,68 @@ def canal_streams(draw: st.DrawFn, history: History) -> list[str | None]:
             events.append({"data": None, "isDdl": True, "old": None, "type": "ALTER"})
         events.append({"data": [data], "es": 1, "isDdl": False, "old": old, "type": kind})
     return delivered(draw, [json.dumps(each) for each in events])
+
+
+# --- Columns that change --------------------------------------------------------------------------
+
+EVOLUTIONS = ("renamed", "dropped", "widened")
+"""What becomes of one of the source's columns in the middle of a history."""
+OLD, NEW = "whole", "total"
+DROPPED = "code"
+WIDENED, WIDER = "small", "BIGINT"
+BEYOND = 1 << 40
+"""Is added to what is written to a column that was widened."""
+
+
+def evolved(record: str | None, evolution: str, lsn: int) -> str | None:
+    """Give one of Debezium's records as it is after a column has changed at a place in the log."""
+    event = None if record is None else json.loads(record)
+    whole = event and event.get("payload", event)
+    if not whole or "op" not in whole or whole["source"]["lsn"] < lsn:
+        return record
+    for image in (whole["before"], whole["after"]):
+        if image is not None:
+            _evolve(image, evolution)
+    for part in event.get("schema", {}).get("fields", [])[:2]:
+        fields = {field["field"]: field for field in part["fields"]}
+        if evolution == "renamed":
+            fields[OLD]["field"] = NEW
+        elif evolution == "widened":
+            fields[WIDENED]["type"] = "int64"
+        else:
+            part["fields"].remove(fields[DROPPED])
+    return json.dumps(event)
+
+
+def _evolve(image: Row, evolution: str) -> None:
+    if evolution == "renamed":
+        if OLD in image:
+            image[NEW] = image.pop(OLD)
+    elif evolution == "dropped":
+        image.pop(DROPPED, None)
+    elif image.get(WIDENED) is not None:
+        image[WIDENED] += BEYOND
+
+
+def evolved_content(history: History, evolution: str, lsn: int) -> list[Row]:
+    """Give the rows as their last events say them; what was renamed has its old name."""
+    rows: dict[tuple[Any, ...], Row] = {}
+    for change in history.changes:
+        if change.before is not None:
+            del rows[tuple(change.before[name] for name in KEYS)]
+        if change.after is not None:
+            row = dict(change.after)
+            if change.lsn >= lsn and evolution != "renamed":
+                _evolve(row, evolution)
+            rows[tuple(row[name] for name in KEYS)] = row
+    return [{DROPPED: None, **row} for row in rows.values()]
+
+
+def folded(rows: list[Row]) -> list[Row]:
+    """Give a table's rows with what was renamed under its old name: events bring one of the two."""
+    found = []
+    for row in rows:
+        new, old = row.pop(NEW, None), row.get(OLD)
+        assert None in (new, old)
+        found.append({**row, OLD: old if new is None else new})
+    return found

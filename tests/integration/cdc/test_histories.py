@@ -3,6 +3,7 @@
 import json
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,22 @@ import pkray.cdc
 from pkray.schema.types import DataType
 from tests.effort import examples
 from tests.integration.cdc.histories import (
+    EVOLUTIONS,
     HEARTBEAT,
     KEYS,
     MYSQL,
     TYPES,
+    WIDENED,
+    WIDER,
     Row,
     avro_message,
     canal_streams,
     debezium_avro_events,
     debezium_avro_schema,
     debezium_streams,
+    evolved,
+    evolved_content,
+    folded,
     histories,
     maxwell_streams,
     shortened,
@@ -61,7 +68,7 @@ def written(folder: str, records: list[str | None]) -> Path:
     return file
 
 
-@settings(max_examples=examples(40))
+@settings(max_examples=examples(30))
 @given(data=st.data())
 def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
     history = data.draw(histories())
@@ -74,10 +81,23 @@ def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
         stream = debezium_streams(history, schema=True, decimals="precise", full=full)
     records = data.draw(stream)
     modes = {} if schema else {"decimal_handling_mode": decimals, "time_precision_mode": "adaptive"}
+    evolution = data.draw(st.sampled_from(EVOLUTIONS))
+    lsn = data.draw(st.sampled_from([change.lsn for change in history.changes] or [0]))
+    changed = [evolved(each, evolution, lsn) for each in records]
+    first = next((n for n, each in enumerate(changed) if each != records[n]), len(records))
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         table = create(catalog)
-        pkray.cdc.upsert(table, written(folder, records), format="debezium-json", **modes)
-        assert content(table).equals(source(history.content))
+        load = partial(pkray.cdc.upsert, table, format="debezium-json", **modes)
+        if first:
+            load(written(folder, changed[:first]))
+        rest = written(folder, changed[first:])
+        if evolution == "widened":
+            table.alter.change_type(WIDENED, WIDER)
+            load(rest)
+        else:
+            load(rest, new_columns="add", missing="null")
+        found = sorted(folded(table.to_arrow().to_pylist()), key=key)
+        assert found == sorted(evolved_content(history, evolution, lsn), key=key)
 
 
 @settings(max_examples=examples(20))

@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,44 @@ def test_columns_that_are_added_in_the_stream_are_added_to_the_table(people, tmp
         {"id": 1, "name": "Ada", "born": None},
         {"id": 2, "name": "Alan", "born": 1912},
     ]
+
+
+def test_a_life(catalog, people, tmp_path):
+    """Loaded, gone on with, loaded beside another load, then dropped and made anew."""
+    load = partial(pkray.cdc.upsert, format="debezium-json", commit_user="load")
+    made = written(tmp_path / "1.json", event("c", None, {"id": 1, "name": "Ada"}))
+    more = written(tmp_path / "2.json", event("c", None, {"id": 2, "name": "Alan"}))
+    load(people, made, commit_identifier=1)
+    with people.open_writer("other") as beside:
+        beside.upsert([{"id": 3, "name": "Grace"}])
+        load(people, [made, more], commit_identifier=2)
+        beside.commit()
+    assert people.to_arrow().num_rows == 3
+    catalog.drop_table("db.people")
+    with pytest.raises(pkray.TableError):
+        load(people, more, commit_identifier=3)
+    again = catalog.create_table("db.people", [("id", "BIGINT"), ("name", "STRING")], ["id"])
+    load(again, more, commit_identifier=1)
+    assert again.to_arrow().to_pylist() == [{"id": 2, "name": "Alan"}]
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"id": 2, "called": "Alan"}, "'called' is not in the table"),  # renamed
+        ({"id": 2}, "name"),  # dropped
+        ({"id": 1 << 70, "name": "Alan"}, "id"),  # widened
+    ],
+)
+def test_a_column_that_changed_in_the_source_is_named_and_nothing_is_written(
+    people, tmp_path, row, said
+):
+    file = written(
+        tmp_path / "e.json", event("c", None, {"id": 1, "name": "Ada"}), event("c", None, row)
+    )
+    with pytest.raises(ChangeRecordError, match=rf"line 2 .*{said}"):
+        pkray.cdc.upsert(people, file, format="debezium-json")
+    assert people.latest_snapshot() is None
 
 
 def test_a_partial_update_table_keeps_what_events_do_not_bring(catalog, tmp_path):

@@ -12,7 +12,7 @@ from ray.data.datasource import WriteResult
 
 import pkray
 from pkray import ray_data
-from pkray.errors import InputError, OptionError
+from pkray.errors import InputError, OptionError, ServiceUnavailableError
 from pkray.ray_data import TableSink
 from tests.effort import examples
 from tests.recorded_spans import recorded, trees
@@ -121,6 +121,27 @@ def test_a_sink_is_of_one_write(table):
     complete(sink, [attempt(sink, 0, [block({1: 1})])])
     with pytest.raises(InputError, match="a sink is of one write"):
         sink.on_write_start(SCHEMA)
+
+
+def test_a_life(tmp_path):
+    """Two writes at once and one that goes on; then the table is dropped and made anew."""
+    with pkray.connect(tmp_path) as catalog:
+        table = catalog.create_table("db.t", COLUMNS, ["k"])
+        first, second = ray_data.sink(table), ray_data.sink(table)
+        returns = [attempt(first, 0, [block({1: 1, 2: 1})]), attempt(second, 0, [block({2: 2})])]
+        complete(second, returns[1:])
+        complete(first, returns[:1])
+        assert content(table) == {1: 1, 2: 1}
+        late = ray_data.sink(table)
+        returns = [attempt(late, 0, [block({3: 3})])]
+        catalog.drop_table("db.t")
+        again = catalog.create_table("db.t", COLUMNS, ["k"])
+        with pytest.raises(ServiceUnavailableError, match="its table dropped"):
+            complete(late, returns)
+        assert again.latest_snapshot() is None
+        sink = ray_data.sink(again)
+        complete(sink, [attempt(sink, 0, [block({4: 4})])])
+        assert content(again) == {4: 4}
 
 
 ROWS = st.dictionaries(st.integers(0, 9), st.integers(-(2**40), 2**40), max_size=6)

@@ -7,7 +7,7 @@ import pytest
 from ray.data.expressions import col, lit
 
 import pkray
-from pkray.errors import InputError, SnapshotNotFoundError
+from pkray.errors import InputError, MissingFileError, SnapshotNotFoundError
 from pkray.ray_data import table_source as source
 from pkray.ray_data.table_source import TableDatasource
 from tests.recorded_spans import recorded, trees
@@ -55,6 +55,19 @@ def sorted_rows(rows: pa.Table) -> list[dict]:
 
 def test_tasks_read_what_the_table_has(table, datasource):
     assert sorted_rows(rows_of(datasource())) == sorted_rows(table.to_arrow())
+
+
+def test_a_life(tmp_path, table, datasource):
+    """A Dataset goes on beside another and while rows are written, not once they are dropped."""
+    first = datasource()
+    table.upsert([{**ROWS[1], "v": 0}])
+    second = datasource()
+    assert len(rows_of(first)) == len(rows_of(second)) == 99
+    with pkray.connect(tmp_path) as catalog:
+        catalog.drop_table("db.t")
+        catalog.create_table("db.t", COLUMNS, ["k"]).upsert(ROWS)
+    with pytest.raises(MissingFileError, match="it was deleted"):
+        rows_of(first)
 
 
 def test_a_dataset_stays_on_its_snapshot(table, datasource):
