@@ -194,6 +194,15 @@ def test_prometheus_is_led_to_the_console_with_its_token():
     assert monitor["metadata"]["labels"]["release"] == "prometheus"
 
 
+@pytest.mark.parametrize(("asked", "params"), [(False, None), (True, {"by": ["bucket"]})])
+def test_series_of_buckets_are_scraped_where_that_is_asked_for(asked, params):
+    console = FULL["console"]
+    monitor = {**console["serviceMonitor"], "byBucket": asked}
+    objects = rendered({**FULL, "console": {**console, "serviceMonitor": monitor}})
+    (endpoint,) = one(objects, "ServiceMonitor")["spec"]["endpoints"]
+    assert endpoint.get("params") == params
+
+
 def test_the_charts_alerts_are_those_of_prometheus():
     rules = yaml.safe_load((CHART.parent / "prometheus/rules.yaml").read_text())
     assert one(rendered(FULL), "PrometheusRule")["spec"] == rules

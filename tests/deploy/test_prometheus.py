@@ -115,6 +115,14 @@ def test_prometheus_takes_the_configuration():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_series_of_buckets_are_scraped_once_their_line_counts():
+    text = (FOLDER / "prometheus.yaml").read_text()
+    (job,) = yaml.safe_load(text)["scrape_configs"]
+    assert "params" not in job
+    (job,) = yaml.safe_load(text.replace("# params:", "params:"))["scrape_configs"]
+    assert job["params"] == {"by": ["bucket"]}
+
+
 @pytest.mark.promtool
 def test_prometheus_finds_nothing_to_remark_in_our_metrics(tmp_path):
     with pkray.connect(tmp_path) as catalog:
