@@ -105,6 +105,8 @@ class _Writing:
         described = {each: self._tried(tables.table, each) for each in names[:_MOST_THINGS]}
         self._mask = Mask(self._catalog.storage_options, _names_of(described, running))
         home = self._tried(overview.home)
+        for each in (*home.get("queries", ()), *home.get("attention", ())):
+            each["failure"] = each["failure"] and self._mask.message(each["failure"])
         self._put(_HOME, self._mask.within({"tables": [], "queries": [], "attention": []} | home))
         self._put(
             _CLUSTER,

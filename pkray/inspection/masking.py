@@ -26,6 +26,8 @@ _GIVEN = re.compile(
 _BEARER = re.compile(r"\b(bearer|basic)\s+[\w.~+/=-]{8,}", re.IGNORECASE)
 _SINGLE = re.compile(r"(?<!\w)(b?)'((?:[^'\n]|'(?=\w))*)'")
 _DOUBLE = re.compile(r'(?<!File )(?<!\w)"([^"\n]*)"')
+_OF_ROW = re.compile(r"(; the row has )[^\n]*")
+_CAST = re.compile(r"[^\s;]+( \([A-Z][A-Z0-9_(), ]*\) cannot be cast)")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]{1,15}://[^\s\"'<>]+")
 
 
@@ -54,8 +56,10 @@ class Mask:
         return _BEARER.sub(rf"\1 {HIDDEN}", _GIVEN.sub(rf"\1{HIDDEN}", safe))
 
     def message(self, text: str) -> str:
-        """Remove secrets, and quoted texts but for names: an error may quote a value of a row."""
-        single = _SINGLE.sub(lambda found: f"{found[1]}'{self._named(found[2])}'", self.text(text))
+        """Remove secrets, values of rows where errors have them, and quoted texts but for names: an
+        error may quote a value of a row."""
+        bare = _CAST.sub(rf"{MASKED}\1", _OF_ROW.sub(rf"\1{MASKED}", self.text(text)))
+        single = _SINGLE.sub(lambda found: f"{found[1]}'{self._named(found[2])}'", bare)
         return _DOUBLE.sub(lambda found: f'"{self._named(found[1])}"', single)
 
     def log(self, text: str) -> str:

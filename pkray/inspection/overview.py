@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from pkray.api.catalog import Catalog
-from pkray.errors import UnsupportedError
+from pkray.api.query import Query
+from pkray.errors import PkrayError, UnsupportedError
 from pkray.inspection.cells import records_of
 from pkray.metrics import names
 from pkray.metrics.collection import Collected, Distribution
@@ -20,18 +21,23 @@ MANY_LEVEL0_FILES = 10
 _LOG_LINES = 100
 _LONG_LAG = 1000
 """Snapshots that a consumer keeps from expiring."""
+MUCH_MEMORY, FULL_MEMORY = 0.8, 0.9
+"""Shares of a machine's memory: as the alerts have it."""
+_FAILURE_LETTERS = 300
+"""Of an error in a note: its query's page has all of it."""
 
 
 def home(catalog: Catalog) -> dict[str, Any]:
     """List tables and queries with their sizes and health, and what needs attention first."""
     collected = catalog.metrics().collected
     tables = [_table(name, collected) for name in catalog.list_tables()]
-    queries = [_query(each.name, collected) for each in catalog.queries()]
+    queries = [_query(each, collected) for each in catalog.queries()]
+    notes = [*_of_queries(queries), *_of_tables(catalog, tables), *_of_workers(collected)]
     return {
         "warehouse": shown_url(catalog.warehouse),
         "tables": tables,
         "queries": queries,
-        "attention": sorted(_attention(tables, queries), key=lambda each: each["rank"]),
+        "attention": sorted(notes, key=lambda each: each["rank"]),
     }
 
 
@@ -83,16 +89,27 @@ def _table(name: str, collected: Collected) -> dict[str, Any]:
         "level0": _value(collected, names.TABLE_LEVEL0_FILES, name),
         "age": _value(collected, names.TABLE_SNAPSHOT_AGE_SECONDS, name),
         "consumers": lags,
+        "writers_waiting": sum(
+            value
+            for (table, *_), value in collected.get(names.TABLE_WRITERS_WAITING.name, {}).items()
+            if table == name and not isinstance(value, Distribution)
+        ),
     }
 
 
-def _query(name: str, collected: Collected) -> dict[str, Any]:
-    failed = _value(collected, names.QUERY_FAILED, name)
-    running = _value(collected, names.QUERY_RUNNING, name)
+def _query(query: Query, collected: Collected) -> dict[str, Any]:
+    name, failure, state = query.name, None, "running"
+    if not _value(collected, names.QUERY_RUNNING, name):
+        try:
+            status = query.status()
+            state, failure = status["state"], status.get("failure")
+        except PkrayError:  # it is being dropped
+            state = "stopped"
     states = collected.get(names.QUERY_STATE_BYTES.name, {})
     return {
         "name": name,
-        "state": "failed" if failed else "running" if running else "stopped",
+        "state": state,
+        "failure": failure,
         "freshness": _value(collected, names.QUERY_FRESHNESS_SECONDS, name),
         "epochs": _value(collected, names.QUERY_EPOCHS_TOTAL, name),
         "late": _value(collected, names.QUERY_LATE_ROWS_TOTAL, name),
@@ -100,26 +117,55 @@ def _query(name: str, collected: Collected) -> dict[str, Any]:
     }
 
 
-def _attention(
-    tables: list[dict[str, Any]], queries: list[dict[str, Any]]
-) -> Iterator[dict[str, Any]]:
-    def note(rank: int, kind: str, name: str, text: str) -> dict[str, Any]:
-        return {"rank": rank, "kind": kind, "name": name, "text": text}
+def _note(rank: int, kind: str, name: str, text: str, failure: str | None = None) -> dict[str, Any]:
+    return {"rank": rank, "kind": kind, "name": name, "text": text, "failure": failure}
 
+
+def _of_queries(queries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for each in queries:
-        fresh = each["freshness"] or 0.0
+        fresh, name = each["freshness"] or 0.0, each["name"]
         if each["state"] == "failed":
-            yield note(0, "query", each["name"], "has failed: mend the cause, then resume it")
-        elif fresh > OLD_SECONDS:
-            yield note(1, "query", each["name"], f"is {fresh:,.0f} s behind its sources")
+            why = str(each["failure"] or "its log says why")
+            cut = why if len(why) <= _FAILURE_LETTERS else f"{why[:_FAILURE_LETTERS]}…"
+            yield _note(0, "query", name, "has failed: mend the cause, then resume it", cut)
+        elif each["state"] == "stopped":
+            text = "is stopped: its result stays as it is until you resume it, or drop it"
+            yield _note(2, "query", name, text)
         elif fresh > STALE_SECONDS:
-            yield note(3, "query", each["name"], f"is {fresh:,.0f} s behind its sources")
+            rank = 1 if fresh > OLD_SECONDS else 3
+            yield _note(rank, "query", name, f"is {fresh:,.0f} s behind its sources")
+
+
+def _of_tables(catalog: Catalog, tables: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for each in tables:
-        level0 = each["level0"] or 0
+        level0, name = each["level0"] or 0, each["name"]
+        if each["writers_waiting"]:
+            text = f"has writers that wait for the compaction of {each['writers_waiting']:,.0f} "
+            yield _note(1, "table", name, text + "buckets")
         if level0 > MANY_LEVEL0_FILES:
-            text = f"has {level0:,.0f} files of level 0 in a bucket: compaction is behind"
-            yield note(2, "table", each["name"], text)
+            text = f"has {level0:,.0f} files of level 0 in a bucket: {_behind(catalog, name)}"
+            yield _note(2, "table", name, text)
         for consumer, lag in each["consumers"].items():
             if lag > _LONG_LAG:
-                text = f"keeps {lag:,.0f} snapshots for the consumer {consumer}"
-                yield note(4, "table", each["name"], text)
+                text = (
+                    f"keeps {lag:,.0f} snapshots, which do not expire, for the consumer {consumer}"
+                )
+                yield _note(4, "table", name, text)
+
+
+def _behind(catalog: Catalog, name: str) -> str:
+    """Say why compaction is behind."""
+    try:
+        alone = catalog.load_table(name).schema.core.write_only
+    except PkrayError:  # it is being dropped
+        alone = False
+    return "writers leave that to `pkray compact` (write-only)" if alone else "compaction is behind"
+
+
+def _of_workers(collected: Collected) -> Iterator[dict[str, Any]]:
+    for (worker, *_), value in collected.get(names.WORKER_MACHINE_MEMORY_RATIO.name, {}).items():
+        assert not isinstance(value, Distribution)
+        if value > MUCH_MEMORY:
+            rank = 1 if value > FULL_MEMORY else 3
+            text = f"is on a machine of whose memory {value:.0%} are taken"
+            yield _note(rank, "cluster", worker, text)

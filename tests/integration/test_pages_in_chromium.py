@@ -3,6 +3,7 @@
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +95,8 @@ def server(catalog: pkray.Catalog) -> Iterator[Server]:
     served.stop()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
+@contextmanager
+def launched() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         path = PROGRAMS["chromium"].path
         # Who runs tests as root has no sandbox; /dev/shm is small in containers.
@@ -103,6 +104,12 @@ def browser() -> Iterator[Browser]:
         opened = playwright.chromium.launch(executable_path=path, args=words)
         yield opened
         opened.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with launched() as opened:
+        yield opened
 
 
 @pytest.fixture
@@ -234,7 +241,7 @@ def test_names_and_values_that_try_to_be_markup_stay_text(page, name):
 
 def test_rates_of_a_table_become_charts(page, catalog):
     show(page, "odd table")
-    expect(page.get_by_text("Charts begin with the second look")).to_be_visible()
+    expect(page.get_by_text("Charts begin after 10 s")).to_be_visible()
     catalog.load_table(ODD).upsert([{"id": 2, MARKUP: "x"}])
     page.get_by_text("Rows a second that were committed").wait_for()
     page.get_by_text("Share of the time that writers waited").wait_for()

@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 import pkray
+from pkray.metrics import names
 from pkray.serving.application import CONSOLE, application
 from pkray.serving.guard import Access
 from pkray.serving.server import _read_token
@@ -106,15 +108,53 @@ def test_home_lists_tables_with_their_sizes(web, table):
     assert found["bytes"] == sum(table.files().column("file_size_in_bytes").to_pylist())
 
 
+def attention(catalog: pkray.Catalog) -> list[dict[str, Any]]:
+    """What needs attention, whatever else takes this machine's memory."""
+    notes = answer(client(catalog), "/api/home")["attention"]
+    return [each for each in notes if each["kind"] != "cluster"]
+
+
 def test_home_says_what_needs_attention(catalog):
     made = catalog.create_table(
         "shop.many", [("id", "INT")], ["id"], options={"write-only": "true"}
     )
     for each in range(12):
         made.upsert([{"id": each}])
-    (note,) = answer(client(catalog), "/api/home")["attention"]
+    (note,) = attention(catalog)
     assert (note["kind"], note["name"]) == ("table", "shop.many")
     assert "12 files of level 0" in note["text"]
+    assert "pkray compact" in note["text"]
+
+
+def test_home_says_first_why_a_query_has_failed_and_then_which_one_is_stopped(catalog, table):
+    halves = catalog.sql("SELECT id, CAST(id AS TINYINT) AS small FROM shop.orders")
+    failed = halves.materialize("shop.failed")
+    stopped = catalog.sql("SELECT id FROM shop.orders").materialize("shop.stopped")
+    try:
+        for each in (failed, stopped):
+            each.wait({"shop.orders": table.latest_snapshot().id}, _WAIT_SECONDS)
+        stopped.stop(_WAIT_SECONDS)
+        table.upsert([{"id": 4711, "name": "n"}])
+        with pytest.raises(pkray.QueryFailedError):
+            failed.wait({"shop.orders": table.latest_snapshot().id}, _WAIT_SECONDS)
+        notes = attention(catalog)
+    finally:
+        failed.drop()
+        stopped.drop()
+    assert [(each["kind"], each["name"]) for each in notes] == [
+        ("query", "shop.failed"),
+        ("query", "shop.stopped"),
+    ]
+    assert "4711" in notes[0]["failure"]
+    assert "resume it" in notes[1]["text"]
+
+
+def test_home_names_the_machine_whose_memory_is_full(catalog, monkeypatch):
+    full = {names.WORKER_MACHINE_MEMORY_RATIO.name: {("worker-1",): 0.93}}
+    monkeypatch.setattr(pkray.Catalog, "metrics", lambda _: SimpleNamespace(collected=full))
+    (note,) = answer(client(catalog), "/api/home")["attention"]
+    assert (note["kind"], note["name"]) == ("cluster", "worker-1")
+    assert "93%" in note["text"]
 
 
 def test_a_table_has_its_levels_to_scale(web, table):

@@ -14,7 +14,7 @@ function Freshness({ value }) {
 
 function Attention({ notes }) {
   if (!notes.length) return html`<p class="good">Nothing needs attention.</p>`;
-  return html`<ul class="notes">${notes.map((each) => html`<li class=${each.rank < 2 ? "first" : ""}>${link(each.kind, each.name)} ${each.text}</li>`)}</ul>`;
+  return html`<ul class="notes">${notes.map((each) => html`<li class=${each.rank < 2 ? "first" : ""}>${link(each.kind, each.name)} ${each.text}${each.failure && html`<br /><span class="quiet">${each.failure}</span>`}</li>`)}</ul>`;
 }
 
 export function Home() {
@@ -25,7 +25,7 @@ export function Home() {
     <p class="quiet">${found.warehouse}</p>
     <h2>Attention</h2>
     <${Attention} notes=${found.attention} />
-    <div class="row"><label>Show names with <input type="search" value=${sought} onInput=${(event) => setSought(event.target.value)} /></label></div>
+    <div class="row"><label class="beside">Show names with <input type="search" value=${sought} onInput=${(event) => setSought(event.target.value)} /></label></div>
     <h2>Queries</h2>
     <${Rows} caption=${`Queries: ${found.queries.length}`} rows=${found.queries.filter(fits)} columns=${[
       ["query", (each) => link("query", each.name)],

@@ -96,9 +96,9 @@ export function text(value) {
   return value === null || value === undefined ? EMPTY : String(value);
 }
 
-// A table; columns: [heading, function of a row, "number"?]; id names a row whose cells remember.
+// A table; columns: [heading, function of a row, "number" or "whole", which stays on a line]; id names a row whose cells remember.
 export function Rows({ caption, columns, rows, id = () => undefined }) {
-  const kind = (each) => (each[2] === "number" ? "number" : "");
+  const kind = (each) => each[2] || "";
   return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}>
     <table>
       <caption>${caption}</caption>
@@ -139,18 +139,19 @@ export function link(kind, name) {
   return html`<a href=${`#/${kind}/${encodeURIComponent(name)}`}>${name}</a>`;
 }
 
-// Values over time, in seconds since 1970.
+// Values over time, in seconds since 1970; from zero on.
 export function Plot({ title, times, values }) {
   const at = useRef(null);
   useEffect(() => {
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
-    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--line") } };
+    const axis = { stroke: colour("--ink"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false } };
     const options = {
       width: Math.max(at.current.clientWidth - 16, 200),
       height: 180,
       legend: { show: false },
       series: [{}, { stroke: colour("--mark"), width: 2, points: { show: times.length < 60 } }],
+      scales: { y: { range: (drawn, least, most) => [0, most > 0 ? 1.1 * most : 1] } },
       axes: [axis, { ...axis, size: 70 }],
     };
     const drawn = new window.uPlot(options, [times, values], at.current);

@@ -49,7 +49,7 @@ function Epochs({ path }) {
     return html`${oldest.length > 1 && html`<${Plot} title="Rows that epochs changed" times=${oldest.map((each) => each.time / 1000)} values=${oldest.map((each) => each.rows)} />`}
       <${Rows} caption="Epochs that changed the result, the newest first" rows=${epochs} columns=${[
         ["epoch", (each) => count(each.epoch), "number"],
-        ["committed", (each) => new Date(each.time).toISOString()],
+        ["committed", (each) => new Date(each.time).toISOString(), "whole"],
         ["snapshot", (each) => each.snapshot, "number"],
         ["rows", (each) => count(each.rows), "number"],
         ["sources read up to", (each) => each.sources],
@@ -134,7 +134,7 @@ export function Query({ name, allowed, recorded }) {
     <h2>Plan</h2>
     <${Drawn} graph=${found.graph} />
     <${Rows} caption="Operators" rows=${found.graph.nodes} columns=${[
-      ["operator", (each) => `${each.id} ${each.type}`],
+      ["operator", (each) => `${each.id} ${each.type}`, "whole"],
       ["busy", (each) => share(each.busy), "number"],
       ...(found.workers > 1 ? [["busiest worker", (each) => html`<span class=${isSkewed(each) ? "warn" : ""}>${share(each.busiest)}</span>`, "number"]] : []),
       ["rows in", (each) => count(each.rows_in), "number"],

@@ -119,7 +119,7 @@ export function Sql({ allowed }) {
       <div class="row">
         <label>Dialect<select value=${dialect} onChange=${(event) => setDialect(event.target.value)}>${DIALECTS.map((each) => html`<option value=${each}>${each}</option>`)}</select></label>
         <button disabled=${isAtWork}>${isAtWork ? "It runs" : "Run"}</button>
-        ${history.length > 0 && html`<label>Before<select value="" onChange=${(event) => setText(event.target.value || text)}><option value="">choose</option>${history.map((each) => html`<option value=${each}>${each.slice(0, 80)}</option>`)}</select></label>`}
+        ${history.length > 0 && html`<label class="before">Before<select value="" onChange=${(event) => setText(event.target.value || text)}><option value="">choose</option>${history.map((each) => html`<option value=${each}>${each.slice(0, 80)}</option>`)}</select></label>`}
       </div>
     </form>
     <div class="row"><${Asked} label="Show its plan" path="/api/explain" body=${{ text, dialect }}>${(plan) => html`<${Plan} found=${plan} />`}<//></div>

@@ -83,7 +83,7 @@ function Changed({ table }) {
 function Compactions({ table }) {
   return html`<${Asked} label="Show what compaction did" path=${`/api/tables/${encodeURIComponent(table.name)}/compactions`}>${(found) => html`<${Rows} caption="Compactions of the snapshots that are kept, the newest first" rows=${found.compactions} columns=${[
     ["snapshot", (each) => each.snapshot_id, "number"],
-    ["time", (each) => each.commit_time],
+    ["time", (each) => each.commit_time, "whole"],
     ["bucket", (each) => `${each.bucket}${each.partition === "{}" ? "" : ` of ${each.partition}`}`],
     ["files", (each) => `${count(each.files_before)} → ${count(each.files_after)}`, "number"],
     ["size", (each) => `${bytes(each.bytes_before)} → ${bytes(each.bytes_after)}`, "number"],
@@ -118,7 +118,7 @@ function Live({ table }) {
   }, [found]);
   const points = looks.slice(1).map((each, at) => between(looks[at], each));
   if (error) return html`<${Failure} error=${error} />`;
-  if (!points.length) return html`<p class="quiet">Charts begin with the second look, after 5 s.</p>`;
+  if (points.length < 2) return html`<p class="quiet">Charts begin after 10 s.</p>`;
   const times = points.map((each) => each.time);
   const plot = (title, of) => html`<${Plot} title=${title} times=${times} values=${points.map(of)} />`;
   return html`${plot("Rows a second that were committed", (each) => each.rows)}
@@ -135,7 +135,7 @@ function Snapshots({ table }) {
     <${Rows} caption=${`The newest of ${count(table.snapshot_count)} snapshots`} rows=${[...table.snapshots].reverse().slice(0, 20)} columns=${[
       ["snapshot", (each) => each.id, "number"],
       ["kind", (each) => each.kind],
-      ["time", (each) => each.time],
+      ["time", (each) => each.time, "whole"],
       ["rows", (each) => count(each.rows), "number"],
       ["added", (each) => count(each.added), "number"],
       ["tags", (each) => tagged(each.id)],
@@ -159,7 +159,7 @@ function Tags({ table, allowed }) {
       ["tag", (each) => each.tag_name],
       ["snapshot", (each) => each.snapshot_id, "number"],
       ["rows", (each) => count(each.record_count), "number"],
-      ["time", (each) => each.commit_time],
+      ["time", (each) => each.commit_time, "whole"],
       ...(may ? [["change", buttons]] : []),
     ]} />`}
     ${may && table.snapshots.length > 0 && html`<div class="row">
@@ -205,13 +205,13 @@ export function Table({ name, allowed, recorded }) {
     <h2>Changes</h2><${Changed} table=${found} />`}
     ${!recorded && html`<h2>Writes</h2><${Live} table=${found} />`}
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
-    ${!recorded && html`<${Compactions} table=${found} />`}
+    ${!recorded && html`<div class="row"><${Compactions} table=${found} /></div>`}
     <h2>Snapshots</h2><${Snapshots} table=${found} />
     <h2>Tags</h2><${Tags} table=${found} allowed=${allowed} />
     <h2>Columns</h2>
     <${Rows} caption="Columns as they are now" rows=${found.columns} columns=${[["column", (each) => each.name], ["type", (each) => each.type], ["comment", (each) => text(each.comment)]]} />
     <h2>Schema history</h2>
-    <${Rows} caption="Schemas, oldest first" rows=${found.schemas} columns=${[["schema", (each) => each.schema_id, "number"], ["time", (each) => each.update_time], ["fields", (each) => each.fields]]} />
+    <${Rows} caption="Schemas, oldest first" rows=${found.schemas} columns=${[["schema", (each) => each.schema_id, "number"], ["time", (each) => each.update_time, "whole"], ["fields", (each) => each.fields]]} />
     ${found.partition_keys.length > 0 && asIs(found.partitions, "Partitions")}
     ${asIs(found.consumers, "Consumers")}
     ${asIs(found.branches, "Branches")}`}<//>`;

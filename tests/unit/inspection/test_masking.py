@@ -53,6 +53,13 @@ def test_a_quoted_value_is_left_out_of_messages(text):
     assert "Ada" not in Mask({}).log(text)
 
 
+def test_numbers_of_a_row_are_left_out_of_the_error_that_names_them():
+    error = "471 (INT) cannot be cast to TINYINT; the row has id = 5, v = 471"
+    left = "… (INT) cannot be cast to TINYINT; the row has …"
+    assert Mask({}).message(error) == left
+    assert Mask({}).log(f"ERROR {error}\nINFO next") == f"ERROR {left}\nINFO next"
+
+
 def test_names_stay_where_they_are_quoted():
     said = Mask({}, {"shop.orders", "total"}).message("'total' of 'shop.orders' is 'x'")
     assert said == "'total' of 'shop.orders' is '…'"
