@@ -39,11 +39,12 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
     Raises:
         TableNotFoundError: there is none.
     """
-    found = catalog.load_table(name)
+    found, time = catalog.load_table(name), now_millis()
     snapshots = found.snapshots()
     newest = snapshots.slice(max(snapshots.num_rows - _SNAPSHOTS, 0))
     return {
         "name": found.name,
+        "time": time,
         "comment": found.comment,
         "primary_keys": list(found.primary_keys),
         "partition_keys": list(found.partition_keys),

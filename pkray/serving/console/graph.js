@@ -36,7 +36,7 @@ export function Drawn({ graph }) {
       ${graph.nodes.map((each) => {
         const at = drawn.node(String(each.id));
         const lines = [`${each.id} ${each.type}`, each.rows_in === null || each.rows_in === undefined ? "" : `${count(each.rows_in)} → ${count(each.rows_out)} rows`, each.busy === null || each.busy === undefined ? "" : `busy ${share(each.busy)}`, each.state_rows ? `state ${bytes(each.state_bytes)}` : each.states || ""].filter(Boolean);
-        if (lines.length === 1 && each.description) lines.push(each.description);
+        if (lines.length === 1 && each.description) lines.push(/\[([^\]]+)\]/.exec(each.description)?.[1] ?? each.description); // of a scan its table
         return html`<g class=${tone(each.busy)} transform=${`translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})`}>
           <title>${each.description}</title>
           <rect width=${WIDTH} height=${HEIGHT} rx="6" />

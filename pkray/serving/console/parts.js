@@ -139,6 +139,15 @@ export function link(kind, name) {
   return html`<a href=${`#/${kind}/${encodeURIComponent(name)}`}>${name}</a>`;
 }
 
+const MINUTE = 60, DAY = 86400;
+const STEPS = [1, 2, 5, 10, 15, 30, MINUTE, 120, 300, 900, 1800, 3600, 10800, 21600, DAY, 7 * DAY, 30 * DAY, 365 * DAY];
+
+// How a time stands at an axis whose lines are so many seconds apart: as other times of the console, in UTC.
+function stamp(time, step) {
+  const written = new Date(time * 1000).toISOString();
+  return step >= DAY ? written.slice(0, 10) : written.slice(11, step >= MINUTE ? 16 : 19);
+}
+
 // Values over time, in seconds since 1970; from zero on.
 export function Plot({ title, times, values }) {
   const at = useRef(null);
@@ -152,12 +161,12 @@ export function Plot({ title, times, values }) {
       legend: { show: false },
       series: [{}, { stroke: colour("--mark"), width: 2, points: { show: times.length < 60 } }],
       scales: { y: { range: (drawn, least, most) => [0, most > 0 ? 1.1 * most : 1] } },
-      axes: [axis, { ...axis, size: 70 }],
+      axes: [{ ...axis, size: 32, space: 80, incrs: STEPS, values: (drawn, times, at, space, step) => times.map((each) => stamp(each, step)) }, { ...axis, size: 70 }],
     };
     const drawn = new window.uPlot(options, [times, values], at.current);
     return () => drawn.destroy();
   }, [times.length, times[times.length - 1], values[values.length - 1]]);
-  return html`<figure class="plot"><figcaption class="quiet">${title}</figcaption><div ref=${at}></div></figure>`;
+  return html`<figure class="plot"><figcaption class="quiet">${title} (UTC)</figcaption><div ref=${at}></div></figure>`;
 }
 
 export function allows(allowed, kind, change) {

@@ -92,39 +92,34 @@ function Compactions({ table }) {
   ]} />`}<//>`;
 }
 
-// What was counted between two looks: rows a second, seconds a commit, share of time that writers waited.
-function between(before, now) {
-  const passed = (now.time - before.time) / 1000;
-  const commits = now.commits - before.commits;
-  return {
-    time: now.time / 1000,
-    rows: Math.max(now.rows - before.rows, 0) / passed,
-    latency: commits > 0 ? (now.commit_seconds - before.commit_seconds) / commits : null,
-    stalled: Math.max(now.stall_seconds - before.stall_seconds, 0) / passed,
-  };
+// What is made of each two looks that follow each other, given the seconds between them.
+function between(looks, of) {
+  return looks.slice(1).map((now, at) => ({ time: now.time / 1000, value: of(looks[at], now, (now.time - looks[at].time) / 1000) }));
 }
 
-// How fast rows came since this page was opened.
+// How fast rows came since this page was opened: by looks at the snapshots, and by looks at what processes count.
 function Live({ table }) {
   const { found, error } = useAnswer(`/api/tables/${encodeURIComponent(table.name)}/load`);
-  const [looks, setLooks] = useState([]);
-  const seen = useRef({ newest: null, rows: 0 });
+  const [counted, setCounted] = useState([]);
+  const [written, setWritten] = useState([]);
+  const newest = useRef(null);
   useEffect(() => {
-    if (!found) return;
-    const { newest, rows } = seen.current;
-    const written = table.snapshots.filter((each) => each.kind !== "COMPACT" && newest !== null && each.id > newest);
-    seen.current = { newest: table.snapshots.at(-1)?.id ?? 0, rows: rows + written.reduce((sum, each) => sum + Math.abs(each.added), 0) };
-    setLooks((before) => [...before.slice(-LOOKS), { ...found, rows: seen.current.rows }]);
+    const fresh = table.snapshots.filter((each) => each.kind !== "COMPACT" && newest.current !== null && each.id > newest.current);
+    newest.current = table.snapshots.at(-1)?.id ?? 0;
+    const rows = fresh.reduce((sum, each) => sum + Math.abs(each.added), 0);
+    setWritten((before) => [...before.slice(-LOOKS), { time: table.time, rows }]);
+  }, [table]);
+  useEffect(() => {
+    if (found) setCounted((before) => [...before.slice(-LOOKS), found]);
   }, [found]);
-  const points = looks.slice(1).map((each, at) => between(looks[at], each));
   if (error) return html`<${Failure} error=${error} />`;
-  if (points.length < 2) return html`<p class="quiet">Charts begin after 10 s.</p>`;
-  const times = points.map((each) => each.time);
-  const plot = (title, of) => html`<${Plot} title=${title} times=${times} values=${points.map(of)} />`;
-  return html`${plot("Rows a second that were committed", (each) => each.rows)}
-    ${points.some((each) => each.latency !== null) && plot("Seconds that a commit took", (each) => each.latency)}
-    ${plot("Share of the time that writers waited for compactions", (each) => each.stalled)}
-    ${found?.writers_waiting > 0 && html`<p class="warn">Writers wait for the compaction of ${count(found.writers_waiting)} buckets now.</p>`}`;
+  if (Math.min(written.length, counted.length) < 3) return html`<p class="quiet">Charts begin after 10 s.</p>`;
+  const plot = (title, points) => html`<${Plot} title=${title} times=${points.map((each) => each.time)} values=${points.map((each) => each.value)} />`;
+  const latency = between(counted, (before, now) => (now.commits > before.commits ? (now.commit_seconds - before.commit_seconds) / (now.commits - before.commits) : null));
+  return html`${plot("Rows a second that were committed", between(written, (before, now, passed) => now.rows / passed))}
+    ${latency.some((each) => each.value !== null) && plot("Seconds that a commit took", latency)}
+    ${plot("Share of the time that writers waited for compactions", between(counted, (before, now, passed) => Math.max(now.stall_seconds - before.stall_seconds, 0) / passed))}
+    ${found.writers_waiting > 0 && html`<p class="warn">Writers wait for the compaction of ${count(found.writers_waiting)} buckets now.</p>`}`;
 }
 
 function Snapshots({ table }) {
