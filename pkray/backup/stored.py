@@ -7,18 +7,10 @@ import uuid
 
 import msgspec
 
+from pkray import errors
 from pkray.arguments.file_names import check_chosen, fault
 from pkray.backup.unit import QUERY, TABLE, Unit, UnitFiles, read_list
 from pkray.checksums import seal_json
-from pkray.errors import (
-    BackupError,
-    BackupExistsError,
-    BackupNotFoundError,
-    CorruptFileError,
-    MissingFileError,
-    OptionError,
-    UnsupportedError,
-)
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.sealed import read_sealed
 from pkray.table.views import StoredView
@@ -73,7 +65,7 @@ class BackupStore:
             return made
         found = self.store.read(_IDENTITY_FILE).decode("ascii", "replace")
         if not _STORE.fullmatch(found):
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"{self.store.location(_IDENTITY_FILE)} is damaged: it holds {found[:20]!r}; "
                 "delete it, and make the backup again",
                 path=_IDENTITY_FILE,
@@ -102,20 +94,20 @@ class BackupStore:
         path = self._path(name, _FILE)
         try:
             found = read_sealed(self.store, path, StoredBackup)
-        except MissingFileError:
+        except errors.MissingFileError:
             known = ", ".join(self.names()) or "none"
-            raise BackupNotFoundError(
+            raise errors.BackupNotFoundError(
                 f"{self.store.url} has no backup {name!r}: there is {known}", backup=name
             ) from None
         if found.version > VERSION:
-            raise UnsupportedError(
+            raise errors.UnsupportedError(
                 f"backup {name!r} has layout {found.version}, this pkray knows {VERSION}: use a "
                 "newer pkray",
                 backup=name,
             )
         wrong = _fault(found)
         if found.name != name or wrong:
-            raise CorruptFileError(
+            raise errors.CorruptFileError(
                 f"{self.store.location(path)} is damaged: {wrong or f'it is of {found.name!r}'}",
                 path=path,
             )
@@ -131,9 +123,9 @@ class BackupStore:
         if not self.store.create(self._path(backup.name, _FILE), data):
             raise self.exists_already(backup.name)
 
-    def exists_already(self, name: str) -> BackupExistsError:
+    def exists_already(self, name: str) -> errors.BackupExistsError:
         """Make the error of a name that is taken."""
-        return BackupExistsError(
+        return errors.BackupExistsError(
             f"{self.store.url} has a backup {name!r} already: choose another name, or delete it",
             backup=name,
         )
@@ -151,8 +143,8 @@ class BackupStore:
         """
         try:
             return read_list(self.store, self._path(name, unit.list), unit.digest)
-        except MissingFileError as error:
-            raise BackupError(
+        except errors.MissingFileError as error:
+            raise errors.BackupError(
                 f"backup {name!r} is incomplete: {error.path} is gone, which lists the files of "
                 f"{unit.kind} {unit.name}; use another backup",
                 backup=name,
@@ -175,10 +167,10 @@ def check_name(name: str) -> None:
     Raises:
         OptionError: it cannot.
     """
-    check_chosen(name, "backup", OptionError)
+    check_chosen(name, "backup", errors.OptionError)
     wrong = fault(name, 80)
     if wrong is not None or name.startswith("."):
-        raise OptionError(f"a backup cannot be called {name!r}: {wrong or 'it is hidden'}")
+        raise errors.OptionError(f"a backup cannot be called {name!r}: {wrong or 'it is hidden'}")
 
 
 def _fault(backup: StoredBackup) -> str | None:

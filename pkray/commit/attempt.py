@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from pkray import errors
 from pkray.commit.change import Change
 from pkray.commit.index_files import apply_changes, index_entries
 from pkray.commit.manifest_files import ManifestFiles, WrittenList, send
 from pkray.commit.manifest_merge import merge_manifests
-from pkray.errors import (
-    CommitConflictError,
-    CommitUnknownError,
-    SnapshotNotFoundError,
-    StorageError,
-    StorageFullError,
-    TableError,
-)
 from pkray.format import paths
 from pkray.format.data_file import ADD
 from pkray.format.snapshot import CARRIED, VERSION, Snapshot
@@ -110,7 +103,7 @@ class Attempt:
         # The rollback may have met it, and delete its files: it is not to come again.
         try:
             self._snapshots.remove_from(snapshot.id)
-        except StorageError as error:
+        except errors.StorageError as error:
             raise self._unknown(error) from error
         raise self.rolled_back()
 
@@ -119,10 +112,10 @@ class Attempt:
         """Whether the store left it open if a snapshot was created."""
         return not self._certain
 
-    def rolled_back(self) -> CommitConflictError:
+    def rolled_back(self) -> errors.CommitConflictError:
         """Make the error for a commit that a rollback took with it."""
         change = self._change
-        return CommitConflictError(
+        return errors.CommitConflictError(
             f"commit {change.identifier} of {change.user!r} to {self._store.url!r} met a rollback "
             "of the table, which took it along; nothing is committed: write its rows again",
             user=change.user,
@@ -133,24 +126,24 @@ class Attempt:
         try:
             if self._snapshots.create(snapshot):
                 return snapshot
-        except StorageError as error:
+        except errors.StorageError as error:
             return self._find_after(error, snapshot)
         try:
             return self._find(snapshot)
-        except StorageError as error:
+        except errors.StorageError as error:
             raise self._unknown(error) from error
 
     def _check_identity(self) -> None:
         if self._identity is not None:
             self._identity.check_same_table()
 
-    def _replaced(self) -> TableError | None:
+    def _replaced(self) -> errors.TableError | None:
         """Return the error if the table was replaced just before a snapshot was published."""
         try:
             self._check_identity()
-        except TableError as error:
+        except errors.TableError as error:
             return error
-        except StorageError:  # a replacement at this very moment is less likely
+        except errors.StorageError:  # a replacement at this very moment is less likely
             return None
         return None
 
@@ -159,7 +152,7 @@ class Attempt:
             if base is not None:
                 return self._snapshots.look_below(base)
             return "there" if self._snapshots.ids() == [1] else "expired"
-        except StorageError:  # a rollback at this very moment is less likely
+        except errors.StorageError:  # a rollback at this very moment is less likely
             return "there"
 
     def _is_late(self, published: Snapshot) -> bool:
@@ -197,20 +190,20 @@ class Attempt:
         """Return our snapshot if it is the one with its id: creating it succeeded unnoticed."""
         try:
             there = self._snapshots.read(snapshot.id, fresh=True)
-        except SnapshotNotFoundError:
+        except errors.SnapshotNotFoundError:
             return None
         if there.uuid != snapshot.uuid or not self.wrote(there):
             return None
         return there
 
-    def _find_after(self, error: StorageError, snapshot: Snapshot) -> Snapshot | None:
+    def _find_after(self, error: errors.StorageError, snapshot: Snapshot) -> Snapshot | None:
         try:
             found = self._find(snapshot)
-        except StorageError as second:
+        except errors.StorageError as second:
             raise self._unknown(second) from error
         if found is not None:
             return found
-        if isinstance(error, StorageFullError) or self._store.local_path("") is not None:
+        if isinstance(error, errors.StorageFullError) or self._store.local_path("") is not None:
             raise error  # it failed for certain
         # The request may still be under way: what it names must stay.
         self._certain = False
@@ -219,10 +212,10 @@ class Attempt:
             raise self._unknown(error) from error
         return None
 
-    def _unknown(self, error: StorageError) -> CommitUnknownError:
+    def _unknown(self, error: errors.StorageError) -> errors.CommitUnknownError:
         self._certain = False
         change, user = self._change, self._change.user
-        return CommitUnknownError(
+        return errors.CommitUnknownError(
             f"whether commit {change.identifier} of {user!r} to {self._store.url!r} happened is "
             f"not known, as the store does not answer: {error.message}; {change.again}",
             user=user,

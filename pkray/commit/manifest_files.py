@@ -9,15 +9,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from pkray.errors import StorageError
-from pkray.format import binary_row, paths
+from pkray.format import binary_row, manifest, paths
 from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
-from pkray.format.manifest import (
-    IndexManifestEntry,
-    ManifestFileMeta,
-    write_index_manifest,
-    write_manifest,
-    write_manifest_list,
-)
 from pkray.format.stats import EMPTY_STATS, StatsCollector
 from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
@@ -54,7 +47,7 @@ class ManifestFiles:
 
     def write_manifests(
         self, entries: Sequence[ManifestEntry], entry_bytes: int = ENTRY_BYTES
-    ) -> list[ManifestFileMeta]:
+    ) -> list[manifest.ManifestFileMeta]:
         """Write manifests of these entries, in order; none if there are none.
 
         Args:
@@ -66,19 +59,19 @@ class ManifestFiles:
             for start in range(0, len(entries), rows)
         ]
 
-    def write_list(self, manifests: Iterable[ManifestFileMeta]) -> WrittenList:
+    def write_list(self, manifests: Iterable[manifest.ManifestFileMeta]) -> WrittenList:
         """Write a manifest list of these manifests."""
         name = self._names.manifest_list()
         items = list(manifests)
-        data = write_manifest_list(items, self._compression)
+        data = manifest.write_manifest_list(items, self._compression)
         self._write(name, data)
         manifest_cache.manifest_lists.written(self._store, name, items)
         return WrittenList(name, len(data))
 
-    def write_index(self, entries: Sequence[IndexManifestEntry]) -> str:
+    def write_index(self, entries: Sequence[manifest.IndexManifestEntry]) -> str:
         """Write an index manifest; return its name."""
         name = self._names.index_manifest()
-        self._write(name, write_index_manifest(entries, self._compression))
+        self._write(name, manifest.write_index_manifest(entries, self._compression))
         manifest_cache.index_manifests.written(self._store, name, list(entries))
         return name
 
@@ -101,15 +94,15 @@ class ManifestFiles:
         else:
             self._unsent.append((name, data))
 
-    def _write_manifest(self, entries: Sequence[ManifestEntry]) -> ManifestFileMeta:
+    def _write_manifest(self, entries: Sequence[ManifestEntry]) -> manifest.ManifestFileMeta:
         name = self._names.manifest()
-        data = write_manifest(entries, self._compression)
+        data = manifest.write_manifest(entries, self._compression)
         self._write(name, data)
         manifest_cache.manifests.written(self._store, name, list(entries))
         added = sum(entry.kind == ADD for entry in entries)
         buckets = [entry.bucket for entry in entries]
         levels = [entry.file.level for entry in entries]
-        return ManifestFileMeta(
+        return manifest.ManifestFileMeta(
             file_name=name,
             file_size=len(data),
             num_added_files=added,

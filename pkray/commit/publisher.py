@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from pkray import spans
+from pkray import errors, spans
 from pkray.commit.attempt import Attempt
 from pkray.commit.backoff import Backoff
 from pkray.commit.change import Change
 from pkray.commit.checks import CommitChecks
 from pkray.commit.table_state import TableState
-from pkray.errors import (
-    CommitBaseMovedError,
-    CommitError,
-    MissingFileError,
-    PkrayError,
-    SnapshotNotFoundError,
-)
 from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.schema.table_schema import TableSchema
@@ -29,7 +22,7 @@ class CommittedElsewhere(Exception):
     """Another process published this commit meanwhile."""
 
 
-class CommitRetriesExhausted(CommitError):
+class CommitRetriesExhausted(errors.CommitError):
     """Other commits came first, every time."""
 
 
@@ -104,7 +97,7 @@ class Publisher:
                         fence = partial(self._checks.check_newest_writer, change)
                         with spans.span("race"):
                             snapshot = attempt.publish(latest, fence)
-                except (MissingFileError, SnapshotNotFoundError):
+                except (errors.MissingFileError, errors.SnapshotNotFoundError):
                     if latest is None or self._table.snapshots.holds(latest):
                         raise
                     # Rolled back while it was read: tried again on what is there now.
@@ -117,11 +110,11 @@ class Publisher:
                 self._backoff.wait(tries)
             limit = "max-retries" if tries == schema.core.commit_max_retries else "timeout"
             raise self._retries_exhausted(change, tries + 1, f"commit.{limit}")
-        except CommitBaseMovedError:
+        except errors.CommitBaseMovedError:
             # Whoever was faster goes on meanwhile: nothing that can wait comes before the next try.
             self._given_up.append(attempt)
             raise
-        except (PkrayError, CommittedElsewhere):
+        except (errors.PkrayError, CommittedElsewhere):
             self._given_up.append(attempt)
             self._discard_given_up()
             raise
@@ -135,9 +128,9 @@ class Publisher:
         try:
             self._checks.check_base(change, latest, schema)
             self._checks.check_conflicts(change, latest, schema)
-        except CommitBaseMovedError:
+        except errors.CommitBaseMovedError:
             raise  # it is prepared again, and the writer looked at then
-        except CommitError:
+        except errors.CommitError:
             self._checks.check_newest_writer(change)
             raise
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from pkray import errors
 from pkray.arguments.facade import Label, Seconds, SnapshotId, checked
 from pkray.cdc.decoder import check_word
 from pkray.changelog.change_history import ChangeHistory
@@ -18,13 +19,6 @@ from pkray.changelog.planner import ChangePlanner
 from pkray.changelog.progress import Progress
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start, StartMode
-from pkray.errors import (
-    ChangeSinkError,
-    InputError,
-    SnapshotNotFoundError,
-    TableReplacedError,
-    UnsupportedError,
-)
 from pkray.extras import require_extra
 from pkray.format.snapshot import Snapshot
 from pkray.kafka.change_events import ChangeEvents, EventSource, WrittenFormat
@@ -82,9 +76,9 @@ def write(
     require_extra("kafka", "confluent_kafka", "pkray.kafka")
     check_word("format", format, WrittenFormat)
     if not poll_interval > 0:
-        raise InputError(f"poll_interval = {poll_interval!r}: give seconds, more than 0")
+        raise errors.InputError(f"poll_interval = {poll_interval!r}: give seconds, more than 0")
     if table.schema.crosses_partitions:
-        raise UnsupportedError(
+        raise errors.UnsupportedError(
             f"keys of table {table.name} move from partition to partition, and the changes of one "
             "come in any order: have its primary key take in the partition columns",
             table=table.name,
@@ -216,7 +210,7 @@ class _Writing:
             self._note(place)
             return place
         if place is None and not sink.is_start_said and self._transactions.has_records():
-            raise ChangeSinkError(
+            raise errors.ChangeSinkError(
                 f"topic {sink.topic!r} has records, and group {sink.identity!r} does not say how "
                 f"far {sink.table.name} was written: say mode, or from_snapshot",
                 topic=sink.topic,
@@ -303,7 +297,7 @@ class _Writing:
         table, topic = self._sink.table.name, self._sink.topic
         self._identity.check_same_table()
         if place.table != self._table_id:
-            raise TableReplacedError(
+            raise errors.TableReplacedError(
                 f"topic {topic!r} was written from another table {table}, which was dropped: write "
                 "this one to another topic, or under another name",
                 table=table,
@@ -313,7 +307,7 @@ class _Writing:
         mark, latest = self._marks.at(last), self._marks.latest_id()
         is_other = None not in (mark, place.mark) and mark != place.mark
         if is_other or latest < last:
-            raise SnapshotNotFoundError(
+            raise errors.SnapshotNotFoundError(
                 f"table {table} was rolled back after its changes up to snapshot {last} were "
                 f"written to topic {topic!r}: what is there does not hold any more; write to "
                 "another topic, or under another name",

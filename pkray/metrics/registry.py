@@ -11,16 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from pkray.metrics.collection import (
-    Collected,
-    Distribution,
-    IsGone,
-    Labels,
-    Reading,
-    Value,
-    added,
-    any_gone,
-)
+from pkray.metrics import collection
 from pkray.metrics.memory import machine_memory_share, process_memory
 from pkray.metrics.metric import Metric
 from pkray.metrics.names import (
@@ -32,7 +23,7 @@ from pkray.metrics.names import (
 _log = logging.getLogger(__name__)
 _BEGAN = time.time()
 
-Read: TypeAlias = Callable[[], Iterable[Reading]]
+Read: TypeAlias = Callable[[], Iterable[collection.Reading]]
 """Reads what an object counts for itself: a method of it."""
 
 
@@ -46,7 +37,7 @@ class _Buckets:
         self.total = 0.0
 
 
-Key: TypeAlias = tuple[Metric, Labels, str]
+Key: TypeAlias = tuple[Metric, collection.Labels, str]
 """A series, and the warehouse whose table or query it is of."""
 
 
@@ -136,33 +127,33 @@ class Registry(Meter):
         """Give what counts for a warehouse, by its URL."""
         return Meter(self._kept, warehouse.rstrip("/"))
 
-    def forget(self, is_gone: IsGone) -> None:
+    def forget(self, is_gone: collection.IsGone) -> None:
         """End the series of what is gone."""
         kept = self._kept
 
         def goes_on(key: Key) -> bool:
             metric, labels, _ = key
-            return not any_gone(metric, labels, is_gone)
+            return not collection.any_gone(metric, labels, is_gone)
 
         with kept.lock:
             kept.numbers = {key: each for key, each in kept.numbers.items() if goes_on(key)}
             kept.buckets = {key: each for key, each in kept.buckets.items() if goes_on(key)}
 
-    def collect(self, warehouse: str | None = None) -> Collected:
+    def collect(self, warehouse: str | None = None) -> collection.Collected:
         """Give the series of this moment.
 
         Args:
             warehouse: leave out tables and queries of others; None: this process serves one.
         """
-        found: Collected = {}
+        found: collection.Collected = {}
         chosen = None if warehouse is None else warehouse.rstrip("/")
 
         def is_chosen(metric: Metric, of: str) -> bool:
             return chosen is None or of == chosen or not metric.is_of_warehouse
 
-        def add(metric: Metric, labels: Labels, value: Value) -> None:
+        def add(metric: Metric, labels: collection.Labels, value: collection.Value) -> None:
             series = found.setdefault(metric.name, {})
-            series[labels] = added(series[labels], value) if labels in series else value
+            series[labels] = collection.added(series[labels], value) if labels in series else value
 
         kept = self._kept
         with kept.lock:
@@ -171,7 +162,11 @@ class Registry(Meter):
                     add(metric, labels, number)
             for (metric, labels, of), buckets in kept.buckets.items():
                 if is_chosen(metric, of):
-                    add(metric, labels, Distribution(tuple(buckets.counts), buckets.total))
+                    add(
+                        metric,
+                        labels,
+                        collection.Distribution(tuple(buckets.counts), buckets.total),
+                    )
             readers = list(kept.readers.items())
         for key, (method, of) in readers:
             read = method()
@@ -185,7 +180,7 @@ class Registry(Meter):
         return found
 
 
-def _read(read: Read) -> list[Reading]:
+def _read(read: Read) -> list[collection.Reading]:
     try:
         return list(read())
     except Exception as error:  # what is closing meanwhile is no reason to show nothing
@@ -196,7 +191,7 @@ def _read(read: Read) -> list[Reading]:
 class _Process:
     """Reads what the operating system says of this process."""
 
-    def read(self) -> Iterator[Reading]:
+    def read(self) -> Iterator[collection.Reading]:
         yield WORKER_START_TIME_SECONDS, (), _BEGAN
         taken, share = process_memory(), machine_memory_share()
         if taken is not None:

@@ -11,22 +11,7 @@ from pkray.arguments.whole_number import whole_number
 from pkray.errors import OptionError, SchemaError
 from pkray.options import DYNAMIC, TableOptions, column_names
 from pkray.options.immutable import check_set, check_unset
-from pkray.schema.changes import (
-    AddColumn,
-    AddComputedColumn,
-    ChangeBuckets,
-    ChangeNullability,
-    ChangeType,
-    ColumnName,
-    CommentColumn,
-    CommentTable,
-    DropColumn,
-    MoveColumn,
-    RenameColumn,
-    SchemaChange,
-    SetOptions,
-    UnsetOptions,
-)
+from pkray.schema import changes as schema_changes
 from pkray.schema.checks import check_table
 from pkray.schema.column_checks import check_comment, check_keys, check_names
 from pkray.schema.columns import no_column
@@ -45,7 +30,11 @@ from pkray.schema.types import DataField, DataType, nesting_named
 
 
 def apply_changes(
-    schema: TableSchema, changes: Sequence[SchemaChange], *, has_snapshots: bool, now_millis: int
+    schema: TableSchema,
+    changes: Sequence[schema_changes.SchemaChange],
+    *,
+    has_snapshots: bool,
+    now_millis: int,
 ) -> TableSchema:
     """Apply some changes, one after the other; return the schema after them.
 
@@ -82,21 +71,21 @@ class SchemaUpdate:
         self._ids = itertools.count(schema.highest_field_id + 1)
         self._highest = schema.highest_field_id
         self._steps: dict[type, Callable[..., None]] = {
-            AddColumn: self._add,
-            AddComputedColumn: self._add_computed,
-            DropColumn: self._drop,
-            RenameColumn: self._rename,
-            ChangeType: self._change_type,
-            ChangeNullability: self._change_nullability,
-            MoveColumn: self._move,
-            CommentColumn: self._comment_column,
-            ChangeBuckets: self._change_buckets,
-            SetOptions: self._set_options,
-            UnsetOptions: self._unset_options,
-            CommentTable: self._comment_table,
+            schema_changes.AddColumn: self._add,
+            schema_changes.AddComputedColumn: self._add_computed,
+            schema_changes.DropColumn: self._drop,
+            schema_changes.RenameColumn: self._rename,
+            schema_changes.ChangeType: self._change_type,
+            schema_changes.ChangeNullability: self._change_nullability,
+            schema_changes.MoveColumn: self._move,
+            schema_changes.CommentColumn: self._comment_column,
+            schema_changes.ChangeBuckets: self._change_buckets,
+            schema_changes.SetOptions: self._set_options,
+            schema_changes.UnsetOptions: self._unset_options,
+            schema_changes.CommentTable: self._comment_table,
         }
 
-    def apply(self, change: SchemaChange) -> None:
+    def apply(self, change: schema_changes.SchemaChange) -> None:
         """Make one change.
 
         Raises:
@@ -108,7 +97,12 @@ class SchemaUpdate:
             raise SchemaError(f"{change!r} is no change of a schema: use {known}", value=change)
         check_fields(change)
         name = getattr(change, "name", None)
-        if isinstance(change, ChangeType | ChangeNullability | MoveColumn) and self._computed(name):
+        if isinstance(
+            change,
+            schema_changes.ChangeType
+            | schema_changes.ChangeNullability
+            | schema_changes.MoveColumn,
+        ) and self._computed(name):
             raise SchemaError(
                 f"column {name!r} is computed: drop it, and add it anew as it is to be", column=name
             )
@@ -130,7 +124,7 @@ class SchemaUpdate:
         check_table(changed)
         return changed
 
-    def _add(self, change: AddColumn) -> None:
+    def _add(self, change: schema_changes.AddColumn) -> None:
         check_comment(change.comment)
         data_type = DataType.given(change.type)
         if not data_type.nullable:
@@ -149,7 +143,7 @@ class SchemaUpdate:
 
         self._edit(resolve(self._schema.fields, change.name, new=True), edit)
 
-    def _add_computed(self, change: AddComputedColumn) -> None:
+    def _add_computed(self, change: schema_changes.AddComputedColumn) -> None:
         name = change.column.name
         check_comment(change.column.comment)
         check_names([name])
@@ -164,7 +158,7 @@ class SchemaUpdate:
         options = with_columns(self._schema.options, columns)
         self._schema = replace(self._schema, options=options)
 
-    def _drop(self, change: DropColumn) -> None:
+    def _drop(self, change: schema_changes.DropColumn) -> None:
         if self._computed(change.name):
             self._change_computed(change.name, None)
             return
@@ -184,7 +178,7 @@ class SchemaUpdate:
 
         self._edit(path, edit)
 
-    def _rename(self, change: RenameColumn) -> None:
+    def _rename(self, change: schema_changes.RenameColumn) -> None:
         if found := self._computed(change.name):
             check_free(self._schema.fields, change.new_name)
             self._check_not_computed(change.new_name)
@@ -217,7 +211,7 @@ class SchemaUpdate:
             ),
         )
 
-    def _change_type(self, change: ChangeType) -> None:
+    def _change_type(self, change: schema_changes.ChangeType) -> None:
         path = resolve(self._schema.fields, change.name)
         new = DataType.given(change.type)
         check_not_key(self._schema, path, "retyped", f" as {new}")
@@ -232,7 +226,7 @@ class SchemaUpdate:
 
         self._edit(path, lambda fields, name: mapped(fields, name, widen))
 
-    def _change_nullability(self, change: ChangeNullability) -> None:
+    def _change_nullability(self, change: schema_changes.ChangeNullability) -> None:
         path = resolve(self._schema.fields, change.name)
         if change.nullable and len(path) == 1 and path[0] in self._schema.primary_keys:
             raise SchemaError(
@@ -248,7 +242,7 @@ class SchemaUpdate:
 
         self._edit(path, lambda fields, name: mapped(fields, name, loosen))
 
-    def _move(self, change: MoveColumn) -> None:
+    def _move(self, change: schema_changes.MoveColumn) -> None:
         path = resolve(self._schema.fields, change.name)
         if change.first == (change.after is not None):
             raise SchemaError(
@@ -269,7 +263,7 @@ class SchemaUpdate:
 
         self._edit(path, edit)
 
-    def _comment_column(self, change: CommentColumn) -> None:
+    def _comment_column(self, change: schema_changes.CommentColumn) -> None:
         check_comment(change.comment)
         if found := self._computed(change.name):
             self._change_computed(change.name, replace(found, comment=change.comment))
@@ -280,14 +274,14 @@ class SchemaUpdate:
 
         self._edit(resolve(self._schema.fields, change.name), edit)
 
-    def _set_options(self, change: SetOptions) -> None:
+    def _set_options(self, change: schema_changes.SetOptions) -> None:
         new = dict(change.options)
         TableOptions.parse(new, strict=True)
         if self._has_snapshots:
             check_set(self._schema.options, new)
         self._schema = replace(self._schema, options={**self._schema.options, **new})
 
-    def _change_buckets(self, change: ChangeBuckets) -> None:
+    def _change_buckets(self, change: schema_changes.ChangeBuckets) -> None:
         if self._schema.core.bucket == DYNAMIC or whole_number("buckets", change.buckets, 0) < 1:
             raise OptionError(
                 f"the table's bucket = {self._schema.core.bucket} cannot become {change.buckets}: "
@@ -299,14 +293,14 @@ class SchemaUpdate:
         options = {**self._schema.options, "bucket": str(change.buckets)}
         self._schema = replace(self._schema, options=options)
 
-    def _unset_options(self, change: UnsetOptions) -> None:
+    def _unset_options(self, change: schema_changes.UnsetOptions) -> None:
         if isinstance(change.keys, str):
             raise SchemaError(f"keys is a list of option keys: write [{change.keys!r}]")
         check_unset(self._schema.options, change.keys, has_snapshots=self._has_snapshots)
         options = {k: v for k, v in self._schema.options.items() if k not in set(change.keys)}
         self._schema = replace(self._schema, options=options)
 
-    def _comment_table(self, change: CommentTable) -> None:
+    def _comment_table(self, change: schema_changes.CommentTable) -> None:
         check_comment(change.comment)
         self._schema = replace(self._schema, comment=change.comment)
 
@@ -321,7 +315,7 @@ class SchemaUpdate:
         found = computed_columns(self._schema.fields, self._schema.options)
         return next((each for each in found if each.name == name), None)
 
-    def _check_not_computed(self, name: ColumnName) -> None:
+    def _check_not_computed(self, name: schema_changes.ColumnName) -> None:
         if self._computed(name):
             raise SchemaError(
                 f"column {path_text(name)!r} is there already, and computed: choose another name, "
@@ -329,7 +323,7 @@ class SchemaUpdate:
                 column=path_text(name),
             )
 
-    def _change_computed(self, name: ColumnName, new: ComputedColumn | None) -> None:
+    def _change_computed(self, name: schema_changes.ColumnName, new: ComputedColumn | None) -> None:
         """Put another computed column in the place of one; None: leave it out."""
         if new is None or new.name != name:
             what = "dropped" if new is None else "renamed"
@@ -428,6 +422,6 @@ def tightened(path: tuple[str, ...], wanted: DataType) -> SchemaError:
     )
 
 
-def path_text(name: ColumnName) -> str:
+def path_text(name: schema_changes.ColumnName) -> str:
     """Write a column as messages name it."""
     return name if isinstance(name, str) else ".".join(name)

@@ -12,16 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from pkray import spans
+from pkray import errors, spans
 from pkray.api.catalog import connect
 from pkray.arguments.facade import ColumnNames, checked
-from pkray.errors import (
-    InputError,
-    OptionError,
-    SnapshotNotFoundError,
-    TagNotFoundError,
-    UnsupportedError,
-)
 from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Moment, Timestamp
 from pkray.scan.plan import ScanPlanner
@@ -206,7 +199,7 @@ class TableSource(DataSource):
             return self._stream.schema
         try:
             return spark_schema(self._request.arrow_schema)
-        except (SnapshotNotFoundError, TagNotFoundError):
+        except (errors.SnapshotNotFoundError, errors.TagNotFoundError):
             return self._stream.schema
 
     def reader(self, schema: StructType) -> SplitReader:
@@ -229,7 +222,7 @@ class TableSource(DataSource):
         self._check_columns(schema)
         request = self._stream.with_columns(schema.names)
         if request.schema.simpleString() != schema.simpleString():
-            raise InputError(
+            raise errors.InputError(
                 f"the stream begins at {schema.simpleString()}, and the table is "
                 f"{request.schema.simpleString()} now: name the columns that both have, by the "
                 "option columns",
@@ -247,7 +240,9 @@ class TableSource(DataSource):
     def _asked(self) -> Request:
         asked = self._named
         for name in asked.of_stream:
-            raise OptionError(f"option {name!r} is of spark.readStream: leave it out", key=name)
+            raise errors.OptionError(
+                f"option {name!r} is of spark.readStream: leave it out", key=name
+            )
         with connect(asked.path, **asked.storage) as catalog:
             table = catalog.load_table(asked.table)
             return request_of(table, asked.columns, asked.filter, asked.at)
@@ -255,7 +250,7 @@ class TableSource(DataSource):
     def _check_columns(self, given: StructType) -> None:
         has = self.schema().simpleString()
         if given.simpleString() != has:
-            raise InputError(
+            raise errors.InputError(
                 f"the columns given, {given.simpleString()}, are not the table's, which has {has}: "
                 "leave them out",
                 given=given.simpleString(),
@@ -277,7 +272,7 @@ class RequestSource(TableSource):
 
     def _asked(self) -> Request:
         if self.request is None:
-            raise OptionError(f"the source {self.name()!r} is opened by pkray.spark.read")
+            raise errors.OptionError(f"the source {self.name()!r} is opened by pkray.spark.read")
         return self.request
 
 
@@ -359,7 +354,7 @@ def request_of(
         view = table.at(**at.named)
         return request_for(view, table.location, columns, filter)
     if at.watermark is not None:
-        raise OptionError(
+        raise errors.OptionError(
             f"{table.name} is a system table, which is read by snapshot, tag or timestamp",
             watermark=at.watermark,
         )
@@ -371,7 +366,7 @@ def request_of(
     return request
 
 
-def _unsupported(what: str, instead: str) -> UnsupportedError:
-    return UnsupportedError(
+def _unsupported(what: str, instead: str) -> errors.UnsupportedError:
+    return errors.UnsupportedError(
         f"{what} does not take the format {FORMAT!r}: use {instead}", format=FORMAT
     )

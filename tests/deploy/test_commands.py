@@ -8,36 +8,24 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.files import (
-    ROOT,
-    UNITS,
-    calls,
-    commands,
-    compose,
-    instruction,
-    is_shell,
-    one,
-    pod_templates,
-    rendered,
-    unit,
-)
+from tests.deploy import files
 from tests.deploy.parsing import parse, parse_ray
 
-COMMANDS = commands()
+COMMANDS = files.commands()
 
 
 @pytest.mark.parametrize("place", COMMANDS)
 def test_a_shell_understands_a_command(place):
-    assert is_shell(COMMANDS[place])
+    assert files.is_shell(COMMANDS[place])
 
 
 @pytest.mark.parametrize("place", COMMANDS)
 def test_pkray_and_ray_take_what_a_command_gives_them(place):
     found = 0
-    for words in calls(COMMANDS[place], "pkray"):
+    for words in files.calls(COMMANDS[place], "pkray"):
         parse(words)
         found += 1
-    for words in calls(COMMANDS[place], "ray"):
+    for words in files.calls(COMMANDS[place], "ray"):
         parse_ray(words)
         found += 1
     assert found or "KUBERAY_GEN_RAY_START_CMD" in COMMANDS[place] or "pkray" in COMMANDS[place]
@@ -51,7 +39,7 @@ def test_all_ways_start_what_service_start_starts():
         COMMANDS["chart ray-head"],
     ]
     for line in started:
-        (words,) = (each for each in calls(line, "pkray") if each[2] == "start")
+        (words,) = (each for each in files.calls(line, "pkray") if each[2] == "start")
         assert words[:4] == ["pkray", "service", "start", "--stay"]
 
 
@@ -83,7 +71,7 @@ def test_the_line_that_makes_the_user_runs_in_a_shell(tmp_path):
     """Without root: owners are left out, and who makes users only notes it."""
     stub(tmp_path, "useradd")
     (tmp_path / "var/lib").mkdir(parents=True)
-    line = instruction("RUN")[1].replace("--owner=1000 --group=1000", "")
+    line = files.instruction("RUN")[1].replace("--owner=1000 --group=1000", "")
     assert shell(line, tmp_path).returncode == 0
     assert (tmp_path / "var/lib/pkray").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "called").read_text() == "useradd --uid 1000 --create-home pkray\n"
@@ -91,19 +79,19 @@ def test_the_line_that_makes_the_user_runs_in_a_shell(tmp_path):
 
 def test_the_line_that_installs_names_an_extra_and_the_constraints(tmp_path):
     """Without a network: what is installed is noted. `tests/light_install` installs it."""
-    line = instruction("RUN")[0].replace("/opt/pkray/bin/pip", "pip")
+    line = files.instruction("RUN")[0].replace("/opt/pkray/bin/pip", "pip")
     line = line.replace("python -m venv", f"{sys.executable} -m venv --without-pip")
     stub(tmp_path, "pip")
-    (extra,) = (each.partition("=")[2] for each in instruction("ARG"))
+    (extra,) = (each.partition("=")[2] for each in files.instruction("ARG"))
     assert shell(line, tmp_path, EXTRAS=extra).returncode == 0
     assert (tmp_path / "called").read_text() == f"pip install -c .ci/constraints.txt .[{extra}]\n"
     assert (tmp_path / "opt/pkray/bin/python").exists()
 
 
 def test_the_image_is_made_of_files_that_are_there():
-    sources = [word for rest in instruction("COPY")[:-1] for word in rest.split()[:-1]]
-    assert [each for each in sources if not (ROOT / each).exists()] == []
-    kept = (ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
+    sources = [word for rest in files.instruction("COPY")[:-1] for word in rest.split()[:-1]]
+    assert [each for each in sources if not (files.ROOT / each).exists()] == []
+    kept = (files.ROOT / "deploy/Dockerfile.dockerignore").read_text().splitlines()
     assert {line[1:] for line in kept if line.startswith("!")} == set(sources)
 
 
@@ -120,7 +108,7 @@ def test_a_health_check_fails_where_nothing_runs(tmp_path):
 
 
 def test_a_probe_of_a_pod_says_that_nobody_answers():
-    template = pod_templates(one(rendered(), "RayCluster"))["ray-worker"]
+    template = files.pod_templates(files.one(files.rendered(), "RayCluster"))["ray-worker"]
     command = template["spec"]["containers"][0]["livenessProbe"]["exec"]["command"]
     command = [sys.executable, *command[1:-1], "http://127.0.0.1:1/"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
@@ -129,19 +117,19 @@ def test_a_probe_of_a_pod_says_that_nobody_answers():
 
 
 def test_nothing_runs_as_root():
-    (user,) = instruction("USER")
+    (user,) = files.instruction("USER")
     assert user == "1000:1000"
-    assert {unit(path)["User"][0] for path in UNITS} == {"pkray"}
-    for template in pod_templates(one(rendered(), "RayCluster")).values():
+    assert {files.unit(path)["User"][0] for path in files.UNITS} == {"pkray"}
+    for template in files.pod_templates(files.one(files.rendered(), "RayCluster")).values():
         assert template["spec"]["securityContext"]["runAsNonRoot"]
 
 
 def test_the_health_check_is_that_of_the_image_in_compose():
-    ours = {name for name, each in compose()["services"].items() if "build" in each}
+    ours = {name for name, each in files.compose()["services"].items() if "build" in each}
     assert ours == {"head", "worker", "spark", "console"}
-    other = {name for name in ours if "healthcheck" in compose()["services"][name]}
+    other = {name for name in ours if "healthcheck" in files.compose()["services"][name]}
     assert other == {"spark", "console"}
-    assert json.loads(instruction("HEALTHCHECK")[0].partition("CMD ")[2]) == [
+    assert json.loads(files.instruction("HEALTHCHECK")[0].partition("CMD ")[2]) == [
         "pkray",
         "service",
         "status",

@@ -12,19 +12,7 @@ from pkray.cli import arguments, completion, output
 from pkray.cli.arguments import Json, TableName
 from pkray.cli.summaries import described
 from pkray.cli.warehouse import on_warehouse
-from pkray.schema.changes import (
-    AddColumn,
-    ChangeNullability,
-    ChangeType,
-    CommentColumn,
-    CommentTable,
-    DropColumn,
-    MoveColumn,
-    RenameColumn,
-    SchemaChange,
-    SetOptions,
-    UnsetOptions,
-)
+from pkray.schema import changes as schema_changes
 
 app = typer.Typer(
     name="alter", help="Change a table's columns, options and comments.", no_args_is_help=True
@@ -52,7 +40,7 @@ def add_column(
     as_json: Json = False,
 ) -> None:
     """Add a nullable column."""
-    change = AddColumn(column, type, comment, first, after)
+    change = schema_changes.AddColumn(column, type, comment, first, after)
     _apply(catalog, table, [change], as_json)
 
 
@@ -60,7 +48,7 @@ def add_column(
 @on_warehouse
 def drop_column(catalog: Catalog, table: TableName, column: Column, as_json: Json = False) -> None:
     """Drop a column."""
-    _apply(catalog, table, [DropColumn(column)], as_json)
+    _apply(catalog, table, [schema_changes.DropColumn(column)], as_json)
 
 
 @app.command("rename-column")
@@ -73,7 +61,7 @@ def rename_column(
     as_json: Json = False,
 ) -> None:
     """Rename a column; options that name it follow."""
-    _apply(catalog, table, [RenameColumn(column, new_name)], as_json)
+    _apply(catalog, table, [schema_changes.RenameColumn(column, new_name)], as_json)
 
 
 @app.command("change-type")
@@ -86,7 +74,7 @@ def change_type(
     as_json: Json = False,
 ) -> None:
     """Give a column a wider type."""
-    _apply(catalog, table, [ChangeType(column, type)], as_json)
+    _apply(catalog, table, [schema_changes.ChangeType(column, type)], as_json)
 
 
 @app.command("drop-not-null")
@@ -95,7 +83,7 @@ def drop_not_null(
     catalog: Catalog, table: TableName, column: Column, as_json: Json = False
 ) -> None:
     """Let a column hold nulls."""
-    _apply(catalog, table, [ChangeNullability(column)], as_json)
+    _apply(catalog, table, [schema_changes.ChangeNullability(column)], as_json)
 
 
 @app.command("move-column")
@@ -109,7 +97,7 @@ def move_column(
     as_json: Json = False,
 ) -> None:
     """Move a column."""
-    _apply(catalog, table, [MoveColumn(column, first, after)], as_json)
+    _apply(catalog, table, [schema_changes.MoveColumn(column, first, after)], as_json)
 
 
 @app.command("comment-column")
@@ -118,7 +106,7 @@ def comment_column(
     catalog: Catalog, table: TableName, column: Column, text: Text = None, as_json: Json = False
 ) -> None:
     """Describe a column."""
-    _apply(catalog, table, [CommentColumn(column, text)], as_json)
+    _apply(catalog, table, [schema_changes.CommentColumn(column, text)], as_json)
 
 
 @app.command("comment")
@@ -127,7 +115,7 @@ def comment_table(
     catalog: Catalog, table: TableName, text: Text = None, as_json: Json = False
 ) -> None:
     """Describe the table."""
-    _apply(catalog, table, [CommentTable(text)], as_json)
+    _apply(catalog, table, [schema_changes.CommentTable(text)], as_json)
 
 
 @app.command("set")
@@ -141,7 +129,7 @@ def set_options(
     as_json: Json = False,
 ) -> None:
     """Set table options."""
-    change = SetOptions(arguments.pairs(option, "KEY=VALUE"))
+    change = schema_changes.SetOptions(arguments.pairs(option, "KEY=VALUE"))
     _apply(catalog, table, [change], as_json)
 
 
@@ -154,10 +142,12 @@ def unset_options(
     as_json: Json = False,
 ) -> None:
     """Give table options their defaults."""
-    _apply(catalog, table, [UnsetOptions(key)], as_json)
+    _apply(catalog, table, [schema_changes.UnsetOptions(key)], as_json)
 
 
-def _apply(catalog: Catalog, table: str, changes: Sequence[SchemaChange], as_json: bool) -> None:
+def _apply(
+    catalog: Catalog, table: str, changes: Sequence[schema_changes.SchemaChange], as_json: bool
+) -> None:
     altered = catalog.load_table(table)
     altered.alter.apply(changes)
     output.record(described(altered), as_json)

@@ -20,17 +20,6 @@ from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.sources import EventFile
 from pkray.cdc.upserts import Upsert, event_file
 from pkray.cli import arguments, output
-from pkray.cli.arguments import (
-    AvroSchema,
-    Columns,
-    ErrorsTable,
-    Json,
-    Metadata,
-    SnapshotId,
-    TableName,
-    TagName,
-    Timestamp,
-)
 from pkray.cli.row_files import FileFormat, RowFile
 from pkray.cli.summaries import committed
 from pkray.cli.warehouse import on_service, on_warehouse
@@ -56,7 +45,7 @@ Keys = Annotated[
 @on_service
 def upsert(
     catalog: Catalog,
-    table: TableName,
+    table: arguments.TableName,
     file: Annotated[
         list[Path],
         typer.Argument(metavar="FILE...", help="Parquet, CSV, JSON lines or changes; '-': stdin."),
@@ -76,7 +65,7 @@ def upsert(
     merge_schema: Annotated[
         bool, typer.Option("--merge-schema", help="Add the files' new columns to the table.")
     ] = False,
-    metadata: Metadata = None,
+    metadata: arguments.Metadata = None,
     decimals: Annotated[
         str | None,
         typer.Option(
@@ -101,11 +90,11 @@ def upsert(
             help="Changes: how the connector writes bytes.",
         ),
     ] = None,
-    avro_schema: AvroSchema = None,
-    errors: ErrorsTable = None,
+    avro_schema: arguments.AvroSchema = None,
+    errors: arguments.ErrorsTable = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
-    as_json: Json = False,
+    as_json: arguments.Json = False,
 ) -> None:
     """Insert rows or replace those of the same key, from files, in one commit."""
     rows = 0
@@ -156,7 +145,7 @@ def upsert(
 @on_service
 def delete(
     catalog: Catalog,
-    table: TableName,
+    table: arguments.TableName,
     key: Annotated[
         list[str] | None,
         typer.Option("--key", "-k", metavar="KEY", help="id=1, or '{\"id\": 1}'; repeat it."),
@@ -167,7 +156,7 @@ def delete(
     ] = None,
     commit_user: CommitUser = None,
     commit_identifier: CommitIdentifier = None,
-    as_json: Json = False,
+    as_json: arguments.Json = False,
 ) -> None:
     """Delete rows in one commit: of keys, which may bring their sequence.field, or of a filter."""
     target = catalog.load_table(table)
@@ -183,8 +172,8 @@ def delete(
 @on_warehouse
 def scan(
     catalog: Catalog,
-    table: TableName,
-    columns: Columns = None,
+    table: arguments.TableName,
+    columns: arguments.Columns = None,
     where: Annotated[
         str | None,
         typer.Option(
@@ -195,10 +184,10 @@ def scan(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print what would be read of the table instead.")
     ] = False,
-    snapshot: SnapshotId = None,
-    tag: TagName = None,
-    timestamp: Timestamp = None,
-    as_json: Json = False,
+    snapshot: arguments.SnapshotId = None,
+    tag: arguments.TagName = None,
+    timestamp: arguments.Timestamp = None,
+    as_json: arguments.Json = False,
 ) -> None:
     """Print the committed rows, of a system table such as 'shop.orders$files' too."""
     source = catalog.load_table(table)
@@ -214,12 +203,12 @@ def scan(
 @on_service
 def lookup(
     catalog: Catalog,
-    table: TableName,
+    table: arguments.TableName,
     key: Keys,
     prefix: Annotated[
         bool, typer.Option(help="Keys are the first columns of keys: print all that begin so.")
     ] = False,
-    columns: Columns = None,
+    columns: arguments.Columns = None,
     visibility: Annotated[
         str | None,
         typer.Option(
@@ -227,10 +216,10 @@ def lookup(
             metavar="latest|committed",
         ),
     ] = None,
-    snapshot: SnapshotId = None,
-    tag: TagName = None,
-    timestamp: Timestamp = None,
-    as_json: Json = False,
+    snapshot: arguments.SnapshotId = None,
+    tag: arguments.TagName = None,
+    timestamp: arguments.Timestamp = None,
+    as_json: arguments.Json = False,
 ) -> None:
     """Print the rows of some keys; keys that are not there are left out."""
     source = catalog.load_table(table)

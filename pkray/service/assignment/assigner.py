@@ -30,17 +30,8 @@ from pkray.format.index_file import HASH, IndexFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
+from pkray.service.assignment import key_index
 from pkray.service.assignment.bucket_filling import MAX_BUCKETS, BucketFilling
-from pkray.service.assignment.key_index import (
-    ABSENT,
-    Buckets,
-    KeyIndex,
-    Packed,
-    distinct,
-    ordered,
-    pack,
-    unpack,
-)
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.assignment.session_assigner import SessionAssigner
 from pkray.service.assignment.snapshot_watch import SnapshotWatch
@@ -80,7 +71,7 @@ class CommittedKeys:
         self._snapshot: Snapshot | None = None
         self._files: HashFiles = {}
         self._states: dict[bytes, int] = {}
-        self._loaded: OrderedDict[tuple[bytes, frozenset[str]], KeyIndex] = OrderedDict()
+        self._loaded: OrderedDict[tuple[bytes, frozenset[str]], key_index.KeyIndex] = OrderedDict()
 
     @property
     def snapshot_id(self) -> int:
@@ -96,7 +87,9 @@ class CommittedKeys:
         it."""
         return self._states.get(partition, 0)
 
-    def keys(self, partition: bytes, files: Mapping[int, IndexFileMeta] | None = None) -> KeyIndex:
+    def keys(
+        self, partition: bytes, files: Mapping[int, IndexFileMeta] | None = None
+    ) -> key_index.KeyIndex:
         """Read the hashes of this owner's classes, in these files (the partition's by default)."""
         files = self.files(partition) if files is None else files
         version = partition, _names(files)
@@ -128,7 +121,7 @@ class CommittedKeys:
         self.watch.await_commit(session_id)
 
     def take(
-        self, partition: bytes, changed: Sequence[HashFile], assigned: KeyIndex | None
+        self, partition: bytes, changed: Sequence[HashFile], assigned: key_index.KeyIndex | None
     ) -> None:
         """Put a commit's index files in the place of those before.
 
@@ -186,12 +179,12 @@ class CommittedKeys:
             files.setdefault(partition, {})[bucket] = found[-1]
         return files
 
-    def _load(self, partition: bytes, files: Mapping[int, IndexFileMeta]) -> KeyIndex:
-        index = KeyIndex()
+    def _load(self, partition: bytes, files: Mapping[int, IndexFileMeta]) -> key_index.KeyIndex:
+        index = key_index.KeyIndex()
         for bucket, file in sorted(files.items()):
             hashes = read_hashes(self._store, file)
             mine = self._share.has_hashes(partition, hashes)
-            index.add(pack(unique(hashes[mine])), bucket)
+            index.add(key_index.pack(unique(hashes[mine])), bucket)
         return index
 
 
@@ -200,14 +193,14 @@ def _names(files: Mapping[int, IndexFileMeta]) -> frozenset[str]:
 
 
 def _add_assigned(
-    index: KeyIndex, changed: Sequence[HashFile], assigned: KeyIndex | None
+    index: key_index.KeyIndex, changed: Sequence[HashFile], assigned: key_index.KeyIndex | None
 ) -> npt.NDArray[np.int64]:
     """Add what was assigned in the buckets that changed; how many hashes by bucket."""
     is_changed = np.zeros(MAX_BUCKETS, np.bool_)
     is_changed[[change.bucket for change in changed]] = True
     sizes = np.zeros(MAX_BUCKETS, np.int64)
     for hashes, buckets in assigned.items() if assigned is not None else ():
-        taken = is_changed[buckets] & (index.find(hashes) == ABSENT)
+        taken = is_changed[buckets] & (index.find(hashes) == key_index.ABSENT)
         sizes += np.bincount(buckets[taken], minlength=MAX_BUCKETS)
         index.add(hashes[taken], buckets[taken])
     return sizes
@@ -225,17 +218,17 @@ class Assignments:
     """
 
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
-    new: dict[bytes, KeyIndex] = field(default_factory=dict)
+    new: dict[bytes, key_index.KeyIndex] = field(default_factory=dict)
     counts: dict[bytes, dict[int, int]] = field(default_factory=dict)
     used: dict[bytes, int] = field(default_factory=dict)
 
-    def find(self, partition: bytes, hashes: Packed) -> Buckets:
+    def find(self, partition: bytes, hashes: key_index.Packed) -> key_index.Buckets:
         """Find the bucket of each hash, int32; `ABSENT` where it was assigned none."""
-        return self.new.get(partition, KeyIndex()).find(hashes)
+        return self.new.get(partition, key_index.KeyIndex()).find(hashes)
 
-    def add(self, partition: bytes, hashes: Packed, buckets: Buckets) -> None:
+    def add(self, partition: bytes, hashes: key_index.Packed, buckets: key_index.Buckets) -> None:
         """Note distinct hashes that were assigned none yet, and the bucket of each: int32."""
-        self.new.setdefault(partition, KeyIndex()).add(hashes, buckets)
+        self.new.setdefault(partition, key_index.KeyIndex()).add(hashes, buckets)
         counts = self.counts.setdefault(partition, {})
         sizes = np.bincount(buckets)
         for bucket in np.flatnonzero(sizes).tolist():
@@ -249,10 +242,10 @@ class OpenAssignments(OpenSessions[Assignments]):
         """Keys that are not committed."""
         return sum(len(index) for each in self for index in each.new.values())
 
-    def fill(self, partition: bytes, hashes: Packed, found: Buckets) -> None:
+    def fill(self, partition: bytes, hashes: key_index.Packed, found: key_index.Buckets) -> None:
         """Set the bucket of each hash that is still absent, where some session was assigned it."""
         for each in self:
-            absent = np.flatnonzero(found == ABSENT)
+            absent = np.flatnonzero(found == key_index.ABSENT)
             if not len(absent):
                 return
             if partition in each.new:
@@ -316,7 +309,7 @@ class BucketAssigner(SessionAssigner[Assignments]):
 
     def locate(
         self, keys: HashedKeys, snapshot_id: int | None = None, expected: Sequence[Holding] = ()
-    ) -> tuple[Buckets, int]:
+    ) -> tuple[key_index.Buckets, int]:
         """Find the bucket of each key, int32, one a key; `ABSENT` where there is no key of its
         hash.
 
@@ -338,7 +331,7 @@ class BucketAssigner(SessionAssigner[Assignments]):
             answered = self._keys.snapshot_id if snapshot_id is None else snapshot_id
             files = self._keys.files_at(answered)
             for partition, rows in keys.by_partition():
-                asked = ordered(keys.hashes[rows])
+                asked = key_index.ordered(keys.hashes[rows])
                 found = self._keys.keys(partition, files.get(partition, {})).find(asked.wanted)
                 if snapshot_id is None:
                     self._open.fill(partition, asked.wanted, found)
@@ -378,28 +371,30 @@ class BucketAssigner(SessionAssigner[Assignments]):
 
     def _assign(
         self, session: Assignments, partition: bytes, hashes: Hashes
-    ) -> tuple[Buckets, npt.NDArray[np.bool_]]:
-        keys = ordered(hashes)
+    ) -> tuple[key_index.Buckets, npt.NDArray[np.bool_]]:
+        keys = key_index.ordered(hashes)
         found = self._keys.keys(partition).find(keys.wanted)
-        absent = np.flatnonzero(found == ABSENT)
+        absent = np.flatnonzero(found == key_index.ABSENT)
         is_new = np.zeros(len(found), np.bool_)
         if len(absent):
-            fresh, of_absent = distinct(keys.wanted[absent])
+            fresh, of_absent = key_index.distinct(keys.wanted[absent])
             found[absent] = self._assign_new(session, partition, fresh)[of_absent]
             is_new[keys.rows[absent]] = True
         buckets = np.empty_like(found)
         buckets[keys.rows] = found
         return buckets, is_new
 
-    def _assign_new(self, session: Assignments, partition: bytes, hashes: Packed) -> Buckets:
+    def _assign_new(
+        self, session: Assignments, partition: bytes, hashes: key_index.Packed
+    ) -> key_index.Buckets:
         """Buckets of distinct hashes that are not committed; other sessions may have them too."""
         found = session.find(partition, hashes)
-        added = found == ABSENT
+        added = found == key_index.ABSENT
         self._open.fill(partition, hashes, found)
-        fresh = np.flatnonzero(found == ABSENT)
+        fresh = np.flatnonzero(found == key_index.ABSENT)
         if len(fresh):
             sizes = self._sizes(partition)
-            found[fresh] = self._filling.place(unpack(hashes[fresh]), sizes)
+            found[fresh] = self._filling.place(key_index.unpack(hashes[fresh]), sizes)
         session.add(partition, hashes[added], found[added])
         return found
 

@@ -10,19 +10,10 @@ import pytest
 import pkray
 from pkray.errors import PkrayError
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
-from tests.faults.lives import checks, stepping
+from tests.faults.lives import checks, machines, stepping
 from tests.faults.lives.books import Histories, History, Result, Source, Stamp, snapshots_of
 from tests.faults.lives.checks import Wrong
 from tests.faults.lives.jobs import MAIN, READ, READER, RESULT, SECOND, Job, Setting, Sleeper
-from tests.faults.lives.machines import (
-    Fault,
-    Machine,
-    Outcome,
-    World,
-    forget_machines,
-    machines_open_stores,
-    new_machine,
-)
 from tests.faults.lives.plans import A, B
 
 SILENCE = 60_000
@@ -46,14 +37,14 @@ class Life:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.world = World()
-        self.admin = new_machine(self.world)
+        self.world = machines.World()
+        self.admin = machines.new_machine(self.world)
         self.sleepers: list[Sleeper] = []
-        self.zombies: list[Machine] = []
-        self.told: list[tuple[Machine, dict[str, Any]]] = []
-        self.fault: Fault | None = None
+        self.zombies: list[machines.Machine] = []
+        self.told: list[tuple[machines.Machine, dict[str, Any]]] = []
+        self.fault: machines.Fault | None = None
         self.refused: list[str] = []
-        self._armed: Machine | None = None
+        self._armed: machines.Machine | None = None
         catalog = self.admin.catalog
         self.sources = {
             name: Source(name, setting.layout, producer, self.world, catalog)
@@ -82,7 +73,7 @@ class Life:
         self.admin.catalog.create_table(table, columns, key, parted, options=setting.options)
 
     def close(self) -> None:
-        forget_machines(self.world)
+        machines.forget_machines(self.world)
 
     @property
     def main(self) -> Job:
@@ -105,11 +96,11 @@ class Life:
 
     # -- machines --
 
-    def machine_of(self, job: Job) -> Machine:
+    def machine_of(self, job: Job) -> machines.Machine:
         """Find the machine on which its user does something with a query; a new one if need be."""
         if job.machine is not None and job.machine.is_awake:
             return job.machine
-        machine = new_machine(self.world)
+        machine = machines.new_machine(self.world)
         workers = self.setting.workers if job.name == MAIN else 1
         machine.call(lambda catalog: catalog.sql(f"SET 'query.parallelism' = '{workers}'"))
         job.machine = machine
@@ -121,8 +112,8 @@ class Life:
 
     def look_at(
         self,
-        machine: Machine,
-        pending: Outcome | None = None,
+        machine: machines.Machine,
+        pending: machines.Outcome | None = None,
         what: str = "",
         called: Job | None = None,
     ) -> None:
@@ -132,7 +123,7 @@ class Life:
         elif machine.state == "asleep":
             self._asleep(machine, pending, what, called)
 
-    def _ended(self, machine: Machine) -> None:
+    def _ended(self, machine: machines.Machine) -> None:
         machine.bury()
         self.world.late += SILENCE
         for job in self.jobs.values():
@@ -141,7 +132,11 @@ class Life:
                 job.state = "gone" if job.state == "running" else job.state
 
     def _asleep(
-        self, machine: Machine, pending: Outcome | None, what: str, called: Job | None
+        self,
+        machine: machines.Machine,
+        pending: machines.Outcome | None,
+        what: str,
+        called: Job | None,
     ) -> None:
         if any(each.machine is machine for each in self.sleepers):
             return
@@ -153,7 +148,7 @@ class Life:
             job.machine = None
             job.state = "asleep" if job.state == "running" else job.state
 
-    def arm(self, machine: Machine) -> None:
+    def arm(self, machine: machines.Machine) -> None:
         """Have what is planned come to a machine."""
         fault, self.fault = self.fault, None
         if fault is not None:
@@ -209,7 +204,7 @@ class Life:
                 stepping.settle(machine)
             self.look_at(machine)
 
-    def _run_out(self, job: Job, machine: Machine) -> None:
+    def _run_out(self, job: Job, machine: machines.Machine) -> None:
         """Start a query that ends with what there is."""
 
         def run(catalog: pkray.Catalog) -> None:
@@ -289,17 +284,17 @@ class Life:
             if job in sleeper.jobs:
                 sleeper.overtaken.add(job.name)
 
-    def on_failure(self, machine: Machine) -> Callable[[dict[str, Any]], None]:
+    def on_failure(self, machine: machines.Machine) -> Callable[[dict[str, Any]], None]:
         return lambda said: self.told.append((machine, said))
 
 
-_playing: World | None = None
+_playing: machines.World | None = None
 
 
 @contextlib.contextmanager
 def stage() -> Iterator[None]:
     """Within it lives can be played."""
-    with machines_open_stores(), stepping.stepping(lambda: _playing):
+    with machines.machines_open_stores(), stepping.stepping(lambda: _playing):
         yield
 
 

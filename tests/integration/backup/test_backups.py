@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 
 import pkray
-from pkray.errors import (
-    BackupError,
-    BackupExistsError,
-    BackupNotFoundError,
-    CorruptFileError,
-    OptionError,
-    TableNotFoundError,
-    TableReplacedError,
-)
+from pkray import errors
 
 COLUMNS = [("k", "INT"), ("v", "INT")]
 
@@ -109,7 +101,7 @@ def test_some_tables_are_restored_alone(catalog, other, table, store):
     catalog.backups(store).create("one")
     other.backups(store).restore("one", ["db.t"])
     assert other.list_tables() == ["db.t"]
-    with pytest.raises(TableNotFoundError, match=r"no table db\.x: it has db\.t, db\.u"):
+    with pytest.raises(errors.TableNotFoundError, match=r"no table db\.x: it has db\.t, db\.u"):
         other.backups(store).restore("one", ["db.x"])
 
 
@@ -118,7 +110,7 @@ def test_nothing_is_written_over_unless_it_is_said(catalog, other, table, store)
     catalog.backups(store).create("one")
     there = other.create_table("db.t", COLUMNS, ["k"])
     put(there, {9: 9})
-    with pytest.raises(BackupError, match=r"there already: table db\.t;.*replace=True"):
+    with pytest.raises(errors.BackupError, match=r"there already: table db\.t;.*replace=True"):
         other.backups(store).restore("one")
     assert rows(there) == {9: 9}
     other.backups(store).restore("one", replace=True)
@@ -132,7 +124,7 @@ def test_a_writer_of_what_was_there_writes_nothing_to_the_copy(catalog, table, s
         with elsewhere.load_table("db.t").open_writer("job") as writer:
             writer.upsert([{"k": 2, "v": 2}])
             catalog.backups(store).restore("one", replace=True)
-            with pytest.raises(TableReplacedError):
+            with pytest.raises(errors.TableReplacedError):
                 writer.commit()
     assert rows(catalog.load_table("db.t")) == {1: 1}
 
@@ -208,9 +200,11 @@ def test_each_damage_is_found_and_never_restored(catalog, other, table, store, k
             file.unlink()
         else:
             file.write_bytes(data[:-1] if kind == "shorter" else data[:-1] + bytes([data[-1] ^ 1]))
-        with suppress(BackupNotFoundError, CorruptFileError):  # of what says what it holds
+        with suppress(
+            errors.BackupNotFoundError, errors.CorruptFileError
+        ):  # of what says what it holds
             assert not backups.verify("one").is_whole, file
-        with pytest.raises((BackupError, CorruptFileError)):
+        with pytest.raises((errors.BackupError, errors.CorruptFileError)):
             backups.restore("one", replace=True)
         file.write_bytes(data)
     assert backups.verify("one").is_whole
@@ -232,11 +226,11 @@ def test_deleting_a_backup_leaves_what_others_need(catalog, table, store):
 def test_names_are_taken_once_and_lead_nowhere(catalog, table, store):
     backups = catalog.backups(store)
     backups.create("one")
-    with pytest.raises(BackupExistsError, match="'one' already"):
+    with pytest.raises(errors.BackupExistsError, match="'one' already"):
         backups.create("one")
-    with pytest.raises(OptionError):
+    with pytest.raises(errors.OptionError):
         backups.create("../one")
-    with pytest.raises(BackupNotFoundError, match="no backup 'two': there is one"):
+    with pytest.raises(errors.BackupNotFoundError, match="no backup 'two': there is one"):
         backups.restore("two")
 
 

@@ -7,13 +7,8 @@ import time
 import pyarrow as pa
 import pytest
 
+from pkray import errors
 from pkray.clock import now_millis
-from pkray.errors import (
-    CommitFencedError,
-    CommitUnknownError,
-    LostBatchesError,
-    ServiceUnavailableError,
-)
 from pkray.metadata.schemas import SchemaStore
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient, OwnerClient
@@ -194,7 +189,7 @@ def test_a_writer_that_keeps_nothing_has_lookups_say_what_is_lost(service):
     with service.writer(keeps=False) as writer:
         writer.upsert(rows({1: "a"}))
         service.restart()
-        with pytest.raises(LostBatchesError, match=r"'job' wrote .* lost: call abort\(\)"):
+        with pytest.raises(errors.LostBatchesError, match=r"'job' wrote .* lost: call abort\(\)"):
             service.latest()
         writer.abort()
         assert service.latest() == {}
@@ -208,16 +203,16 @@ def test_rows_whose_commit_may_have_happened_are_not_pushed_again(service, monke
         def lost(method, *args):
             answer = plain(method, *args)
             if method is CoordinatorClient.commit:
-                raise ServiceUnavailableError("its answer is lost")
+                raise errors.ServiceUnavailableError("its answer is lost")
             return answer
 
         with monkeypatch.context() as patched:
             patched.setattr(service.coordinator.handle, "call", lost)
             patched.setattr("time.sleep", lambda _: None)
-            with pytest.raises(ServiceUnavailableError):
+            with pytest.raises(errors.ServiceUnavailableError):
                 writer.commit()
         service.restart()
-        with pytest.raises(CommitUnknownError, match="commit again as before"):
+        with pytest.raises(errors.CommitUnknownError, match="commit again as before"):
             service.latest()
         writer.commit()
         assert service.latest() == {1: "a"}
@@ -229,7 +224,7 @@ def test_the_older_of_two_writers_does_not_keep_lookups_from_answering(service):
     with service.writer() as new:
         new.upsert(rows(dict.fromkeys(range(4), "new")))
         assert service.latest() == dict.fromkeys(range(4), "new")
-        with pytest.raises(CommitFencedError):
+        with pytest.raises(errors.CommitFencedError):
             old.upsert(rows({1: "older"}))
     old.close()
 
@@ -348,7 +343,7 @@ def test_a_writer_that_nobody_holds_goes_within_a_lock_of_the_open_ones(tmp_path
 
 
 def unavailable(method, *_):
-    raise ServiceUnavailableError(f"{method.name} is not answered")
+    raise errors.ServiceUnavailableError(f"{method.name} is not answered")
 
 
 def test_the_driver_of_a_distributed_push_holds_what_tasks_have_left(tmp_path, monkeypatch):

@@ -8,51 +8,46 @@ from itertools import pairwise
 from pkray.clock import now_millis
 from pkray.relational.plan.nodes import Sink
 from pkray.relational.plan.plan_diff import result_types
-from pkray.schema.changes import (
-    AddColumn,
-    ChangeNullability,
-    ChangeType,
-    DropColumn,
-    MoveColumn,
-    SchemaChange,
-)
+from pkray.schema import changes as schema_changes
 from pkray.schema.schema_update import apply_changes
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.type_change import widens
 from pkray.table.table import Table
 
 
-def grown(schema: TableSchema, old: Sequence[str], new: Sink) -> list[SchemaChange]:
+def grown(schema: TableSchema, old: Sequence[str], new: Sink) -> list[schema_changes.SchemaChange]:
     """List what a table needs to hold the newer result beside what it holds.
 
     Args:
         old: the columns of the older result.
     """
     wanted, there = result_types(new), {each.name: each.type for each in schema.fields}
-    changes: list[SchemaChange] = []
+    changes: list[schema_changes.SchemaChange] = []
     for name, kind in wanted.items():
         if name not in there:
-            changes.append(AddColumn(name, str(kind.with_nullable(True))))
+            changes.append(schema_changes.AddColumn(name, str(kind.with_nullable(True))))
             continue
         same = str(there[name].with_nullable(True)) == str(kind.with_nullable(True))
         if not same and not widens(kind, there[name]):  # a wider one holds the rows as well
-            changes.append(ChangeType(name, str(kind.with_nullable(True))))
+            changes.append(schema_changes.ChangeType(name, str(kind.with_nullable(True))))
         if kind.nullable and not there[name].nullable and name not in schema.primary_keys:
-            changes.append(ChangeNullability(name, True))
+            changes.append(schema_changes.ChangeNullability(name, True))
     gone = _gone(schema, old, new)
-    changes += [ChangeNullability(name, True) for name in gone if not there[name].nullable]
+    changes += [
+        schema_changes.ChangeNullability(name, True) for name in gone if not there[name].nullable
+    ]
     return changes
 
 
-def shrunk(schema: TableSchema, old: Sequence[str], new: Sink) -> list[SchemaChange]:
+def shrunk(schema: TableSchema, old: Sequence[str], new: Sink) -> list[schema_changes.SchemaChange]:
     """List what the table needs no more once it holds the newer result alone."""
     gone = _gone(schema, old, new)
     left = [name for name in schema.names if name not in gone]
-    changes: list[SchemaChange] = [DropColumn(name) for name in gone]
+    changes: list[schema_changes.SchemaChange] = [schema_changes.DropColumn(name) for name in gone]
     if set(left) != set(new.target) or left == list(new.target):
         return changes
-    moves = [MoveColumn(name, after=before) for before, name in pairwise(new.target)]
-    return [*changes, MoveColumn(new.target[0], first=True), *moves]
+    moves = [schema_changes.MoveColumn(name, after=before) for before, name in pairwise(new.target)]
+    return [*changes, schema_changes.MoveColumn(new.target[0], first=True), *moves]
 
 
 def _gone(schema: TableSchema, old: Sequence[str], new: Sink) -> list[str]:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pkray.columns.batches import whole
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates import rows
 from pkray.relational.functions.aggregates.accumulator import (
     Accumulator,
     Arrays,
@@ -26,15 +27,6 @@ from pkray.relational.functions.aggregates.aggregate import (
 )
 from pkray.relational.functions.aggregates.arguments import check_ordered
 from pkray.relational.functions.aggregates.folds import Fold, State, as_it_is, first_argument
-from pkray.relational.functions.aggregates.rows import (
-    Chosen,
-    best_by,
-    chosen_winner,
-    first_rows,
-    last_rows,
-    winner,
-    without,
-)
 from pkray.relational.functions.coercion import BOOLEAN
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers, decimal_words, decimals_of
 from pkray.relational.functions.signatures import check_count, constant
@@ -100,7 +92,7 @@ class Extreme(Accumulator):
 
     def finish(self, count: int) -> pa.Array:
         values, empty = self.values.to(count)[:count], ~self.seen.to(count)[:count]
-        return without(_from_numbers(values, self.kind), empty).cast(self.call.type.arrow)
+        return rows.without(_from_numbers(values, self.kind), empty).cast(self.call.type.arrow)
 
 
 def is_number(kind: pa.DataType) -> bool:
@@ -135,20 +127,23 @@ def _from_numbers(numbers: np.ndarray, kind: pa.DataType) -> pa.Array:
 def _least_or_greatest(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
     if is_number(types[0]):
         return Extreme(call, types)
-    return Chosen(call, best_by(0, greatest=facts(call.function).is_last), winner)
+    return rows.Chosen(call, rows.best_by(0, greatest=facts(call.function).is_last), rows.winner)
 
 
 def _of_best_row(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    return Chosen(
-        call, best_by(1, greatest=facts(call.function).is_last), winner, required_arguments(call)
+    return rows.Chosen(
+        call,
+        rows.best_by(1, greatest=facts(call.function).is_last),
+        rows.winner,
+        required_arguments(call),
     )
 
 
 def _place(call: AggregateCall, types: Sequence[pa.DataType]) -> Accumulator:
-    choose = last_rows if facts(call.function).is_last else first_rows
+    choose = rows.last_rows if facts(call.function).is_last else rows.first_rows
     if call.order_by:
-        return Chosen(call, None, chosen_winner(choose), required_arguments(call))
-    return Chosen(call, choose, winner, required_arguments(call))
+        return rows.Chosen(call, None, rows.chosen_winner(choose), required_arguments(call))
+    return rows.Chosen(call, choose, rows.winner, required_arguments(call))
 
 
 SIGN = np.int64(0x7FFFFFFFFFFFFFFF)

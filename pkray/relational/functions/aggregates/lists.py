@@ -10,15 +10,8 @@ import pyarrow.compute as pc
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    FLINK,
-    Resolved,
-    Resolver,
-    Written,
-    compute,
-    define_aggregate,
-)
 from pkray.relational.functions.aggregates.rows import Chosen, lists_of, without
 from pkray.relational.functions.coercion import BYTES, STRING, cast_to, with_one_zero
 from pkray.relational.functions.signatures import check_count, constant, text_literal
@@ -26,7 +19,7 @@ from pkray.relational.plan.expressions import AggregateCall, Literal
 from pkray.schema.types import BINARIES, STRINGS, DataType
 
 
-def _listagg(call: Written) -> Resolved:
+def _listagg(call: aggregate.Written) -> aggregate.Resolved:
     check_count(call.name, call.arguments, 1, 2)
     value = call.arguments[0]
     default: Any = "" if call.dialect is Dialect.SPARK and call.name != "group_concat" else ","
@@ -37,15 +30,15 @@ def _listagg(call: Written) -> Resolved:
             problem = f"the separator of {call.name} must be BYTES, as the values are"
             raise QueryError(problem, function=call.name)
         bytes_between = Literal(BYTES.with_nullable(False), (given and said) or b"")
-        return Resolved("listagg", (cast_to(value, BYTES),), (bytes_between,), BYTES)
+        return aggregate.Resolved("listagg", (cast_to(value, BYTES),), (bytes_between,), BYTES)
     if not isinstance(said, str | None):
         raise QueryError(f"the separator of {call.name} must be text", function=call.name)
     text = value if value.type.root in STRINGS else cast_to(value, STRING)
-    return Resolved("listagg", (text,), (text_literal(said or ""),), STRING)
+    return aggregate.Resolved("listagg", (text,), (text_literal(said or ""),), STRING)
 
 
-def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> Resolver:
-    def resolve(call: Written) -> Resolved:
+def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> aggregate.Resolver:
+    def resolve(call: aggregate.Written) -> aggregate.Resolved:
         check_count(call.name, call.arguments, 1, 1)
         arguments = call.arguments
         if name == "collect_set" and call.dialect is Dialect.SPARK:
@@ -54,18 +47,18 @@ def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> R
         if not keeps_nulls:
             element = element.with_nullable(False)
         kind = DataType("ARRAY", not empty, element=element)
-        return Resolved(name, arguments, (), kind)
+        return aggregate.Resolved(name, arguments, (), kind)
 
     return resolve
 
 
-def _array_agg(call: Written) -> Resolved:
+def _array_agg(call: aggregate.Written) -> aggregate.Resolved:
     if call.dialect is Dialect.SPARK:
         return _collected("collect_list")(call)
     return _collected("array_agg", keeps_nulls=True, empty=False)(call)
 
 
-def _multiset(call: Written) -> Resolved:
+def _multiset(call: aggregate.Written) -> aggregate.Resolved:
     raise UnsupportedError(
         "COLLECT gives a MULTISET, which pkray has no type for: write ARRAY_AGG", function="collect"
     )
@@ -86,28 +79,30 @@ def _as_text(call: AggregateCall, groups: np.ndarray, count: int, columns: Array
     return without(joined, np.bincount(groups, minlength=count) == 0)
 
 
-compute("collect_list", "array_agg", accumulate=Chosen.of_all(_as_lists))
-compute("listagg", accumulate=Chosen.of_all(_as_text))
-define_aggregate(
+aggregate.compute("collect_list", "array_agg", accumulate=Chosen.of_all(_as_lists))
+aggregate.compute("listagg", accumulate=Chosen.of_all(_as_text))
+aggregate.define_aggregate(
     "listagg(x [, separator]) [WITHIN GROUP (ORDER BY …)] -> STRING",
     "Joins text, or BYTES; the separator is empty in the spark dialect, a comma in flink.",
     _listagg,
     "string_agg",
     "group_concat",
 )
-define_aggregate(
+aggregate.define_aggregate(
     "collect_list(x) -> ARRAY<x>",
     "Gives the values that are not NULL; an empty array where there are none.",
     _collected("collect_list"),
 )
-define_aggregate(
+aggregate.define_aggregate(
     "collect_set(x) -> ARRAY<x>",
     "Gives the distinct values, as they first occur.",
     _collected("collect_set"),
 )
-define_aggregate(
+aggregate.define_aggregate(
     "array_agg(x) -> ARRAY<x>",
     "Is collect_list in the spark dialect; in flink keeps NULLs and gives NULL for no rows.",
     _array_agg,
 )
-define_aggregate("collect(x)", "Is refused: use array_agg.", _multiset, dialects=FLINK)
+aggregate.define_aggregate(
+    "collect(x)", "Is refused: use array_agg.", _multiset, dialects=aggregate.FLINK
+)

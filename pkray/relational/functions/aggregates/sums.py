@@ -12,16 +12,8 @@ import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    SPARK,
-    MakeFold,
-    Resolved,
-    Resolver,
-    Written,
-    compute,
-    define_aggregate,
-)
 from pkray.relational.functions.aggregates.arguments import number
 from pkray.relational.functions.aggregates.counts import COUNT, Count
 from pkray.relational.functions.aggregates.folds import Finish, Fold, State, bound, first_argument
@@ -35,31 +27,33 @@ from pkray.relational.plan.expressions import AggregateCall, WindowCall
 from pkray.schema.types import INTEGERS, DataType
 
 
-def _sum(call: Written) -> Resolved:
+def _sum(call: aggregate.Written) -> aggregate.Resolved:
     check_count(call.name, call.arguments, 1, 1)
     argument = number.taken(call.name, call.arguments, 0, call.dialect)
     kind = argument.type.with_nullable(True)
     spark = call.dialect is Dialect.SPARK
     if kind.root == "DECIMAL":
         digits = min((kind.precision or 0) + 10, 38) if spark else 38
-        return Resolved("sum", (argument,), (), replace(kind, precision=digits))
+        return aggregate.Resolved("sum", (argument,), (), replace(kind, precision=digits))
     if spark:
         kind = BIGINT if kind.root in INTEGERS else DOUBLE
-        return Resolved("sum", (cast_to(argument, kind),), (), kind)
-    return Resolved("sum" if kind.root in FLOATS else "sum_wrapping", (argument,), (), kind)
+        return aggregate.Resolved("sum", (cast_to(argument, kind),), (), kind)
+    return aggregate.Resolved(
+        "sum" if kind.root in FLOATS else "sum_wrapping", (argument,), (), kind
+    )
 
 
-def _trying(resolve: Resolver) -> Resolver:
+def _trying(resolve: aggregate.Resolver) -> aggregate.Resolver:
     """Resolve what gives NULL for a sum that does not fit."""
 
-    def resolve_trying(call: Written) -> Resolved:
+    def resolve_trying(call: aggregate.Written) -> aggregate.Resolved:
         resolved = resolve(call)
         return resolved._replace(function=f"try_{resolved.function}")
 
     return resolve_trying
 
 
-def _avg(call: Written) -> Resolved:
+def _avg(call: aggregate.Written) -> aggregate.Resolved:
     check_count(call.name, call.arguments, 1, 1)
     argument = number.taken(call.name, call.arguments, 0, call.dialect)
     kind = argument.type.with_nullable(True)
@@ -69,12 +63,12 @@ def _avg(call: Written) -> Resolved:
             wide = replace(kind, precision=min(digits + 4, 38), scale=min(scale + 4, 38))
         else:
             wide = replace(kind, precision=38, scale=max(6, scale))
-        return Resolved("avg", (argument,), (), wide)
+        return aggregate.Resolved("avg", (argument,), (), wide)
     if call.dialect is Dialect.FLINK and kind.root in INTEGERS:
-        return Resolved("avg_truncating", (argument,), (), kind)
+        return aggregate.Resolved("avg_truncating", (argument,), (), kind)
     if call.dialect is Dialect.FLINK and kind.root in FLOATS:
-        return Resolved("avg", (argument,), (), kind)
-    return Resolved("avg", (cast_to(argument, DOUBLE),), (), DOUBLE)
+        return aggregate.Resolved("avg", (argument,), (), kind)
+    return aggregate.Resolved("avg", (cast_to(argument, DOUBLE),), (), DOUBLE)
 
 
 SUM = State("sum", "sum", exact=True)
@@ -228,31 +222,31 @@ def _decimal_means(
     raise unfit(call.function, call.arguments, str(call.type), total, kind.scale)
 
 
-def _sums(state: State, finish: Finish) -> MakeFold:
+def _sums(state: State, finish: Finish) -> aggregate.MakeFold:
     return lambda kinds: Fold("values", first_argument, (state,), finish)
 
 
-def _means(state: State) -> MakeFold:
+def _means(state: State) -> aggregate.MakeFold:
     return lambda kinds: Fold("values", first_argument, (state, COUNT), _mean)
 
 
-compute("sum", accumulate=Sum, fold=_sums(SUM, _summed))
-compute("sum_wrapping", accumulate=Sum, fold=_sums(WRAPPING, _summed_wrapping))
-compute("try_sum", accumulate=Sum)
-compute("avg", accumulate=Average, fold=_means(SUM))
-compute("avg_truncating", accumulate=Average, fold=_means(WRAPPING))
-compute("try_avg", accumulate=Average)
-define_aggregate("sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
-define_aggregate("avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
-define_aggregate(
+aggregate.compute("sum", accumulate=Sum, fold=_sums(SUM, _summed))
+aggregate.compute("sum_wrapping", accumulate=Sum, fold=_sums(WRAPPING, _summed_wrapping))
+aggregate.compute("try_sum", accumulate=Sum)
+aggregate.compute("avg", accumulate=Average, fold=_means(SUM))
+aggregate.compute("avg_truncating", accumulate=Average, fold=_means(WRAPPING))
+aggregate.compute("try_avg", accumulate=Average)
+aggregate.define_aggregate("sum(number) -> BIGINT | DOUBLE | DECIMAL", "Adds values up.", _sum)
+aggregate.define_aggregate("avg(number) -> DOUBLE | DECIMAL", "Gives the mean.", _avg, "mean")
+aggregate.define_aggregate(
     "try_sum(number) -> BIGINT | DOUBLE | DECIMAL",
     "Adds values up; a sum that does not fit its type is NULL.",
     _trying(_sum),
-    dialects=SPARK,
+    dialects=aggregate.SPARK,
 )
-define_aggregate(
+aggregate.define_aggregate(
     "try_avg(number) -> DOUBLE | DECIMAL",
     "Gives the mean; NULL where the sum does not fit its type.",
     _trying(_avg),
-    dialects=SPARK,
+    dialects=aggregate.SPARK,
 )

@@ -8,15 +8,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    MakeFold,
-    Resolved,
-    Resolver,
-    Written,
-    compute,
-    define_aggregate,
-)
 from pkray.relational.functions.aggregates.arguments import CONDITION, INTEGER
 from pkray.relational.functions.aggregates.ends import Extreme
 from pkray.relational.functions.aggregates.folds import Fold, State, as_it_is, first_argument
@@ -26,21 +19,21 @@ from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.expressions import AggregateCall, Literal
 
 
-def _logical(name: str) -> Resolver:
-    def resolve(call: Written) -> Resolved:
+def _logical(name: str) -> aggregate.Resolver:
+    def resolve(call: aggregate.Written) -> aggregate.Resolved:
         check_count(call.name, call.arguments, 1, 1)
         CONDITION.taken(call.name, call.arguments, 0, call.dialect)
-        return Resolved(name, (cast_to(call.arguments[0], BOOLEAN),), (), BOOLEAN)
+        return aggregate.Resolved(name, (cast_to(call.arguments[0], BOOLEAN),), (), BOOLEAN)
 
     return resolve
 
 
-def _bits(call: Written) -> Resolved:
+def _bits(call: aggregate.Written) -> aggregate.Resolved:
     check_count(call.name, call.arguments, 1, 1)
     argument = INTEGER.taken(call.name, call.arguments, 0, call.dialect)
     if is_null_literal(argument):
         argument = Literal(BIGINT, None)
-    return Resolved(call.name, (argument,), (), argument.type.with_nullable(True))
+    return aggregate.Resolved(call.name, (argument,), (), argument.type.with_nullable(True))
 
 
 class Bits(Accumulator):
@@ -62,21 +55,21 @@ class Bits(Accumulator):
         return pa.array(values, mask=empty).cast(self.call.type.arrow)
 
 
-def _fold(function: str) -> MakeFold:
+def _fold(function: str) -> aggregate.MakeFold:
     return lambda kinds: Fold("values", first_argument, (State(function, function),), as_it_is)
 
 
-compute("bool_and", accumulate=Extreme, fold=_fold("all"))
-compute("bool_or", accumulate=Extreme, fold=_fold("any"))
-compute("bit_and", "bit_or", "bit_xor", accumulate=Bits)
-define_aggregate(
+aggregate.compute("bool_and", accumulate=Extreme, fold=_fold("all"))
+aggregate.compute("bool_or", accumulate=Extreme, fold=_fold("any"))
+aggregate.compute("bit_and", "bit_or", "bit_xor", accumulate=Bits)
+aggregate.define_aggregate(
     "bool_and(BOOLEAN) -> BOOLEAN", "Whether all are true.", _logical("bool_and"),
     "every",
 )  # fmt: skip
-define_aggregate(
+aggregate.define_aggregate(
     "bool_or(BOOLEAN) -> BOOLEAN", "Whether any is true.", _logical("bool_or"),
     "some", "any",
 )  # fmt: skip
-define_aggregate("bit_and(integer) -> integer", "Combines bits by AND.", _bits)
-define_aggregate("bit_or(integer) -> integer", "Combines bits by OR.", _bits)
-define_aggregate("bit_xor(integer) -> integer", "Combines bits by XOR.", _bits)
+aggregate.define_aggregate("bit_and(integer) -> integer", "Combines bits by AND.", _bits)
+aggregate.define_aggregate("bit_or(integer) -> integer", "Combines bits by OR.", _bits)
+aggregate.define_aggregate("bit_xor(integer) -> integer", "Combines bits by XOR.", _bits)

@@ -11,16 +11,7 @@ from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import INT, any_nullable, cast_to, is_untyped_null
 from pkray.relational.functions.function import Value, typed_call
-from pkray.relational.functions.nested.arguments import (
-    ARRAY,
-    FLINK,
-    NESTED,
-    Values,
-    array_type,
-    element_of,
-    typed_as_first,
-    with_element,
-)
+from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.numbers.chance import no_seed
 from pkray.relational.functions.signatures import check_count, integer, parameter, takes
@@ -44,25 +35,25 @@ def _insert(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve array_insert(array, place, value)."""
     name = "array_insert"
     check_count(name, arguments, 3, 3)
-    ARRAY.taken(name, arguments, 0, dialect)
+    args.ARRAY.taken(name, arguments, 0, dialect)
     place = _place.taken(name, arguments, 1, dialect)
-    array, value = with_element(arguments[0], arguments[2], dialect, name)
+    array, value = args.with_element(arguments[0], arguments[2], dialect, name)
     return typed_call(name, array, place, value)
 
 
 def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
-    element = element_of(arguments[0]).with_nullable(True)
-    return array_type(element, any_nullable(arguments[:2]))
+    element = args.element_of(arguments[0]).with_nullable(True)
+    return args.array_type(element, any_nullable(arguments[:2]))
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "array_insert(ARRAY<x>, place INT, x) -> ARRAY<x>",
     "Put a value at a place, counted from 1, or from the end if negative; NULLs fill what is "
     "between it and the elements.",
     _insert,
     _inserted_type,
 )
-def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
+def _insert_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     null = null_rows([values[0], values[1]], rows)
     known = ~null
@@ -97,18 +88,18 @@ def _insert_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, made, None).array(call.type, null)
 
 
-@NESTED.only(FLINK).infallible.kernel(
+@args.NESTED.only(args.FLINK).infallible.kernel(
     "array_slice(ARRAY, first [, last]) -> ARRAY",
     "Keep the elements from a place to another, counted from 1, or from the end if negative.",
-    takes("array_slice", ARRAY, integer, integer, least=2),
-    typed_as_first,
+    takes("array_slice", args.ARRAY, integer, integer, least=2),
+    args.typed_as_first,
     lambda call, arguments: (
         f"IF({' OR '.join(f'({each} IS NULL)' for each in arguments)}, NULL, "
         f"transform(filter(transform({arguments[0]}, (x, i) -> struct(x, i)), "
         f"p -> p.i >= {_from_zero(arguments, 1)} AND p.i <= {_from_zero(arguments, 2)}), p -> p.x))"
     ),
 )
-def _part_kernel(call: Call, values: Values, rows: int) -> Value:
+def _part_kernel(call: Call, values: args.Values, rows: int) -> Value:
     """Keep elements from a place to another, both included; flink counts 0 as the first."""
     lists = Lists.of(values[0], rows)
     ends = [whole_numbers(each, rows, 1) for each in values[1:]]
@@ -124,17 +115,17 @@ def _part_kernel(call: Call, values: Values, rows: int) -> Value:
 
 def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     no_seed("shuffle", arguments, 1)
-    return takes("shuffle", ARRAY)(arguments, dialect)
+    return takes("shuffle", args.ARRAY)(arguments, dialect)
 
 
-@NESTED.only(Dialect.SPARK).infallible.kernel(
+@args.NESTED.only(Dialect.SPARK).infallible.kernel(
     "shuffle(ARRAY) -> ARRAY",
     "Put elements into a random order.",
     _shuffle,
-    typed_as_first,
+    args.typed_as_first,
     deterministic=False,
 )
-def _shuffle_kernel(call: Call, values: Values, rows: int) -> Value:
+def _shuffle_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     keys = np.random.default_rng().random(len(lists.values))
     return lists.chosen(np.lexsort((keys, lists.parents))).array(call.type)

@@ -14,16 +14,7 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, any_nullable
 from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
-from pkray.relational.functions.nested.arguments import (
-    ARRAY,
-    MAP,
-    NESTED,
-    Values,
-    array_type,
-    key_of,
-    map_type,
-    value_of,
-)
+from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map
@@ -33,7 +24,7 @@ from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import DataType
 
 
-def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = ARRAY) -> Resolver:
+def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = args.ARRAY) -> Resolver:
     def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
         check_count(name, arguments, 2, 2)
         of.taken(name, arguments, 0, dialect)
@@ -47,7 +38,7 @@ def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = ARRAY) -> 
     return resolve
 
 
-def _applied(call: Call, values: Values, lists: Lists, place: int = 1) -> pa.Array:
+def _applied(call: Call, values: args.Values, lists: Lists, place: int = 1) -> pa.Array:
     """Compute a lambda for every element (and its place from 0, if it asks)."""
     body = call.arguments[place]
     assert isinstance(body, Lambda)
@@ -65,7 +56,7 @@ def _applied(call: Call, values: Values, lists: Lists, place: int = 1) -> pa.Arr
 def _quantifier(wanted: bool) -> Kernel:
     """Make exists (`wanted` true) and forall (false): NULL where only NULLs could decide."""
 
-    def kernel(call: Call, values: Values, rows: int) -> Value:
+    def kernel(call: Call, values: args.Values, rows: int) -> Value:
         lists = Lists.of(values[0], rows)
         truth = _applied(call, values, lists)
         decides = np.asarray(pc.fill_null(pc.equal(truth, wanted), False))
@@ -82,7 +73,7 @@ def _quantifier(wanted: bool) -> Kernel:
 def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "aggregate"
     check_count(name, arguments, 3, 4)
-    ARRAY.taken(name, arguments, 0, dialect)
+    args.ARRAY.taken(name, arguments, 0, dialect)
     for place in range(2, len(arguments)):
         if not isinstance(arguments[place], Lambda):
             raise wrong_argument(name, place, arguments[place], "a lambda such as (acc, x) -> …")
@@ -113,7 +104,7 @@ def _zips(name: str, taken: Parameter, example: str) -> Resolver:
 
 
 def _transform_map(keys: bool) -> Kernel:
-    def kernel(call: Call, values: Values, rows: int) -> Value:
+    def kernel(call: Call, values: args.Values, rows: int) -> Value:
         lists = Lists.of(values[0], rows)
         made = _applied(call, values, lists)
         if not keys:
@@ -123,30 +114,30 @@ def _transform_map(keys: bool) -> Kernel:
     return kernel
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
     "Compute each element anew; (x, i) -> … has its place from 0.",
     _with_lambda("transform"),
-    lambda arguments: array_type(arguments[1].type, arguments[0].type.nullable),
+    lambda arguments: args.array_type(arguments[1].type, arguments[0].type.nullable),
 )
-def _transform_kernel(call: Call, values: Values, rows: int) -> Value:
+def _transform_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     return replace(lists, values=_applied(call, values, lists)).array(call.type)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
     "Keep the elements for which the condition is true.",
     _with_lambda("filter", boolean=True),
     lambda arguments: arguments[0].type,
 )
-@NESTED.kernel(
+@args.NESTED.kernel(
     "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
     "Keep the pairs for which the condition is true.",
-    _with_lambda("map_filter", boolean=True, of=MAP),
+    _with_lambda("map_filter", boolean=True, of=args.MAP),
     lambda arguments: arguments[0].type,
 )
-def _filter_kernel(call: Call, values: Values, rows: int) -> Value:
+def _filter_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     kept = np.asarray(pc.fill_null(_applied(call, values, lists), False))
     return lists.chosen(np.flatnonzero(kept)).array(call.type)
@@ -156,7 +147,7 @@ for _name, _about, _wanted, _synonym in (
     ("exists", "Whether the condition is true of an element.", True, "any_match"),
     ("forall", "Whether the condition is true of all elements.", False, "all_match"),
 ):
-    NESTED.add(
+    args.NESTED.add(
         f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
         _about,
         _with_lambda(_name, boolean=True),
@@ -166,14 +157,14 @@ for _name, _about, _wanted, _synonym in (
     )
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
     "Fold the elements into one value.",
     _aggregate,
     _aggregate_type,
     synonyms=("reduce",),
 )
-def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
+def _aggregate_kernel(call: Call, values: args.Values, rows: int) -> Value:
     """Fold arrays: place by place, all rows that have one at once."""
     lists = Lists.of(values[0], rows)
     merge: Any = values[2]
@@ -192,13 +183,13 @@ def _aggregate_kernel(call: Call, values: Values, rows: int) -> Value:
     return state if lists.null is None else pc.if_else(pa.array(lists.null), None, state)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
     "Compute elements of two arrays together; the shorter one's are NULL.",
-    _zips("zip_with", ARRAY, "(x, y) -> x + y"),
-    lambda arguments: array_type(arguments[2].type, any_nullable(arguments[:2])),
+    _zips("zip_with", args.ARRAY, "(x, y) -> x + y"),
+    lambda arguments: args.array_type(arguments[2].type, any_nullable(arguments[:2])),
 )
-def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
+def _zip_with_kernel(call: Call, values: args.Values, rows: int) -> Value:
     null = null_rows(values[:2], rows)
     both, parameters = side_by_side([Lists.of(value, rows) for value in values[:2]], null)
     compute: Any = values[2]
@@ -206,15 +197,15 @@ def _zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     return replace(both, values=as_array(made, len(both.parents))).array(call.type, null)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
     "Compute values of two maps together, by their keys; one that a map has not is NULL.",
-    _zips("map_zip_with", MAP, "(k, x, y) -> x + y"),
-    lambda arguments: map_type(
-        key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
+    _zips("map_zip_with", args.MAP, "(k, x, y) -> x + y"),
+    lambda arguments: args.map_type(
+        args.key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
     ),
 )
-def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_zip_with_kernel(call: Call, values: args.Values, rows: int) -> Value:
     null = null_rows(values[:2], rows)
     one, other = (Lists.of(value, rows) for value in values[:2])
     one, other = (each.chosen(np.flatnonzero(~null[each.parents])) for each in (one, other))
@@ -242,19 +233,21 @@ def _map_zip_with_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, chosen, None, made).array(call.type, null)
 
 
-NESTED.add(
+args.NESTED.add(
     "transform_values(MAP, (key, value) -> x) -> MAP",
     "Compute each value anew.",
-    _with_lambda("transform_values", of=MAP),
+    _with_lambda("transform_values", of=args.MAP),
     _transform_map(keys=False),
-    lambda arguments: map_type(key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable),
+    lambda arguments: args.map_type(
+        args.key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable
+    ),
 )
-NESTED.add(
+args.NESTED.add(
     "transform_keys(MAP, (key, value) -> x) -> MAP",
     "Compute each key anew; a key twice fails.",
-    _with_lambda("transform_keys", of=MAP),
+    _with_lambda("transform_keys", of=args.MAP),
     _transform_map(keys=True),
-    lambda arguments: map_type(
-        arguments[1].type, value_of(arguments[0]), arguments[0].type.nullable
+    lambda arguments: args.map_type(
+        arguments[1].type, args.value_of(arguments[0]), arguments[0].type.nullable
     ),
 )

@@ -15,17 +15,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
 from pkray.relational.functions.function import Typing, Value, typed_call
-from pkray.relational.functions.nested.arguments import (
-    ARRAY,
-    MAP,
-    NESTED,
-    Values,
-    array_type,
-    element_of,
-    key_of,
-    map_type,
-    value_of,
-)
+from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import interleaved
 from pkray.relational.functions.text.matches import pattern_of, refuse_pattern, split_at
@@ -45,9 +35,9 @@ def _map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
 
 def _type_of_map(arguments: tuple[Expression, ...]) -> DataType:
     if not arguments:
-        return map_type(STRING, STRING, False)
+        return args.map_type(STRING, STRING, False)
     nullable = any_nullable(arguments[1::2])
-    return map_type(arguments[0].type, arguments[1].type.with_nullable(nullable), False)
+    return args.map_type(arguments[0].type, arguments[1].type.with_nullable(nullable), False)
 
 
 def checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa.Array:
@@ -68,27 +58,30 @@ def checked_map(call: Call, lists: Lists, null: np.ndarray | None = None) -> pa.
 
 def _type_of_entries(arguments: tuple[Expression, ...]) -> DataType:
     fields = (
-        DataField(0, "key", key_of(arguments[0])),
-        DataField(1, "value", value_of(arguments[0])),
+        DataField(0, "key", args.key_of(arguments[0])),
+        DataField(1, "value", args.value_of(arguments[0])),
     )
-    return array_type(DataType("ROW", False, fields=fields), arguments[0].type.nullable)
+    return args.array_type(DataType("ROW", False, fields=fields), arguments[0].type.nullable)
 
 
 def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
-    fields = element_of(arguments[0]).fields or ()
-    return map_type(fields[0].type, fields[1].type, arguments[0].type.nullable)
+    fields = args.element_of(arguments[0]).fields or ()
+    return args.map_type(fields[0].type, fields[1].type, arguments[0].type.nullable)
 
 
 def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "map_from_entries"
     signatures.check_count(name, arguments, 1, 1)
-    ARRAY.taken(name, arguments, 0, dialect)
-    if element_of(arguments[0]).root != "ROW" or len(element_of(arguments[0]).fields or ()) != 2:
+    args.ARRAY.taken(name, arguments, 0, dialect)
+    if (
+        args.element_of(arguments[0]).root != "ROW"
+        or len(args.element_of(arguments[0]).fields or ()) != 2
+    ):
         raise signatures.wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
     return typed_call(name, arguments[0])
 
 
-def _map_part(call: Call, values: Values, rows: int) -> Value:
+def _map_part(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     part = lists.values if call.function == "map_keys" else lists.items
     assert part is not None
@@ -96,17 +89,19 @@ def _map_part(call: Call, values: Values, rows: int) -> Value:
 
 
 def _array_of(kind_of: Callable[[Expression], DataType]) -> Typing:
-    return lambda arguments: array_type(kind_of(arguments[0]), arguments[0].type.nullable)
+    return lambda arguments: args.array_type(kind_of(arguments[0]), arguments[0].type.nullable)
 
 
 def _united(arguments: tuple[Expression, ...]) -> DataType:
-    value = value_of(arguments[0])
-    value = value.with_nullable(any(value_of(each).nullable for each in arguments))
-    return map_type(key_of(arguments[0]), value, any_nullable(arguments))
+    value = args.value_of(arguments[0])
+    value = value.with_nullable(any(args.value_of(each).nullable for each in arguments))
+    return args.map_type(args.key_of(arguments[0]), value, any_nullable(arguments))
 
 
-@NESTED.kernel("map(key, value, …) -> MAP", "Make a map; a key twice fails.", _map, _type_of_map)
-def _map_kernel(call: Call, values: Values, rows: int) -> Value:
+@args.NESTED.kernel(
+    "map(key, value, …) -> MAP", "Make a map; a key twice fails.", _map, _type_of_map
+)
+def _map_kernel(call: Call, values: args.Values, rows: int) -> Value:
     kind = call.type.arrow
     keys = [as_array(value, rows).cast(kind.key_type) for value in values[::2]]
     items = [as_array(value, rows).cast(kind.item_type) for value in values[1::2]]
@@ -117,15 +112,15 @@ def _map_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, lists)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
     "Make a map of two arrays.",
-    signatures.takes("map_from_arrays", ARRAY, ARRAY),
-    lambda arguments: map_type(
-        element_of(arguments[0]), element_of(arguments[1]), any_nullable(arguments)
+    signatures.takes("map_from_arrays", args.ARRAY, args.ARRAY),
+    lambda arguments: args.map_type(
+        args.element_of(arguments[0]), args.element_of(arguments[1]), any_nullable(arguments)
     ),
 )
-def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_from_arrays_kernel(call: Call, values: args.Values, rows: int) -> Value:
     keys, items = (Lists.of(value, rows) for value in values)
     null = null_rows(values, rows)
     wrong = pa.array(keys.lengths != items.lengths)
@@ -136,25 +131,25 @@ def _map_from_arrays_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, pairs, null)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "map_from_entries(ARRAY<ROW<key, value>>) -> MAP",
     "Make a map of pairs.",
     _map_from_entries,
     _type_from_entries,
 )
-def _map_from_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_from_entries_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     keys, items = lists.values.flatten()
     return checked_map(call, Lists(lists.lengths, keys, lists.null, items))
 
 
-@NESTED.infallible.kernel(
+@args.NESTED.infallible.kernel(
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
-    signatures.takes("map_entries", MAP),
+    signatures.takes("map_entries", args.MAP),
     _type_of_entries,
 )
-def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_entries_kernel(call: Call, values: args.Values, rows: int) -> Value:
     lists = Lists.of(values[0], rows)
     row = call.type.arrow.value_type
     entries = pa.StructArray.from_arrays(
@@ -163,11 +158,11 @@ def _map_entries_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lists.lengths, entries, lists.null).array(call.type)
 
 
-for _what, _kind_of in (("keys", key_of), ("values", value_of)):
-    NESTED.infallible.add(
+for _what, _kind_of in (("keys", args.key_of), ("values", args.value_of)):
+    args.NESTED.infallible.add(
         f"map_{_what}(MAP) -> ARRAY",
         f"Give a map's {_what}.",
-        signatures.takes(f"map_{_what}", MAP),
+        signatures.takes(f"map_{_what}", args.MAP),
         _map_part,
         _array_of(_kind_of),
     )
@@ -197,7 +192,7 @@ def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
 
 
 def _all_pairs(
-    call: Call, values: Values, null: np.ndarray
+    call: Call, values: args.Values, null: np.ndarray
 ) -> tuple[np.ndarray, pa.Array, pa.Array]:
     """Give the row, the key and the value of each pair of maps, those of a NULL row left out."""
     parts = [Lists.of(value, len(null)) for value in values]
@@ -210,13 +205,13 @@ def _all_pairs(
     return np.concatenate([part.parents for part in parts]), keys, items
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "map_concat(MAP, …) -> MAP",
     "Put maps together; a key twice fails.",
-    signatures.takes("map_concat", MAP, rest=MAP, alike=True),
+    signatures.takes("map_concat", args.MAP, rest=args.MAP, alike=True),
     _united,
 )
-def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_concat_kernel(call: Call, values: args.Values, rows: int) -> Value:
     null = null_rows(values, rows)
     parents, keys, items = _all_pairs(call, values, null)
     order = pa.array(argsort([parents], len(parents)))
@@ -224,14 +219,14 @@ def _map_concat_kernel(call: Call, values: Values, rows: int) -> Value:
     return checked_map(call, Lists(lengths, keys.take(order), None, items.take(order)), null)
 
 
-@NESTED.only(Dialect.FLINK).infallible.kernel(
+@args.NESTED.only(Dialect.FLINK).infallible.kernel(
     "map_union(MAP, …) -> MAP",
     "Put maps together; of a key that several have, the last value counts.",
-    signatures.takes("map_union", MAP, rest=MAP, alike=True),
+    signatures.takes("map_union", args.MAP, rest=args.MAP, alike=True),
     _united,
     _map_union_spark,
 )
-def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
+def _map_union_kernel(call: Call, values: args.Values, rows: int) -> Value:
     """Put maps together; of a key that several have, the last value counts."""
     null = null_rows(values, rows)
     parents, keys, items = _all_pairs(call, values, null)
@@ -245,13 +240,13 @@ def _map_union_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(lengths, chosen[0], None, chosen[1]).array(call.type, null)
 
 
-@NESTED.kernel(
+@args.NESTED.kernel(
     "str_to_map(text [, between pairs [, between key and value]]) -> MAP<STRING, STRING>",
     "Read pairs such as 'a:1,b:2'; 'a=1,b=2' in the flink dialect.",
     _str_to_map,
-    lambda arguments: map_type(STRING, STRING, arguments[0].type.nullable),
+    lambda arguments: args.map_type(STRING, STRING, arguments[0].type.nullable),
 )
-def _str_to_map_kernel(call: Call, values: Values, rows: int) -> Value:
+def _str_to_map_kernel(call: Call, values: args.Values, rows: int) -> Value:
     pairs, value = (
         pattern_of(call.function, str(getattr(each, "value", ""))) for each in call.arguments[1:]
     )

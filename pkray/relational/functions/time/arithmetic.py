@@ -12,16 +12,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, DOUBLE, INT, cast_to
 from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import calendar, kernels, time_patterns
-from pkray.relational.functions.time.arguments import (
-    SPARK,
-    TIME,
-    date,
-    time_or_date,
-    timestamp,
-    type_of_argument,
-    unit_of,
-)
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, SECONDS, Times, times_of
 from pkray.relational.functions.values import as_array, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -85,18 +77,18 @@ def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
     """Resolve timestampadd(unit, count, time)."""
     name = "timestampadd"
     signatures.check_count(name, arguments, 3, 3)
-    unit = unit_of(name, arguments[0])
-    value = time_or_date.taken(name, arguments, 2, dialect)
+    unit = args.unit_of(name, arguments[0])
+    value = args.time_or_date.taken(name, arguments, 2, dialect)
     if value.type.root == "DATE" and (
-        dialect is SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
+        dialect is args.SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
     ):
-        value = timestamp.taken(name, arguments, 2, dialect)
+        value = args.timestamp.taken(name, arguments, 2, dialect)
     size = Literal(BIGINT.with_nullable(False), MONTHS.get(unit) or MICROS[unit])
     count = signatures.bigint.taken(name, arguments, 1, dialect)
     if isinstance(count, Literal) and count.value is not None:
         product: Expression = Literal(size.type, count.value * size.value)
     else:
-        product = function.resolve("multiply", (count, size), SPARK)
+        product = function.resolve("multiply", (count, size), args.SPARK)
     zero = Literal(BIGINT.with_nullable(False), 0)
     months, micros = (product, zero) if unit in MONTHS else (zero, product)
     return typed_call("plus_interval", value, cast_to(months, INT), micros)
@@ -113,14 +105,14 @@ def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
     """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
     name = "timestampdiff"
     signatures.check_count(name, arguments, 3, 3)
-    unit = signatures.text_literal(unit_of(name, arguments[0]))
+    unit = signatures.text_literal(args.unit_of(name, arguments[0]))
     call = typed_call(
         name,
         unit,
-        timestamp.taken(name, arguments, 1, dialect),
-        timestamp.taken(name, arguments, 2, dialect),
+        args.timestamp.taken(name, arguments, 1, dialect),
+        args.timestamp.taken(name, arguments, 2, dialect),
     )
-    return call if dialect is SPARK else cast_to(call, INT)
+    return call if dialect is args.SPARK else cast_to(call, INT)
 
 
 def _towards_zero(numbers: np.ndarray, size: int) -> np.ndarray:
@@ -134,49 +126,51 @@ _WEEKDAYS = {
 }
 
 
-TIME.add_inner(
+args.TIME.add_inner(
     "plus_interval",
     "Add months, then microseconds, to a time.",
     _plus_interval,
-    type_of_argument(0),
+    args.type_of_argument(0),
     _plus_interval_spark,
 )
-TIME.add(
+args.TIME.add(
     "date_add(DATE, days INT) -> DATE",
     "Add days.",
-    _dates_or_units(signatures.takes("date_add", date, signatures.integer), _add_units),
+    _dates_or_units(signatures.takes("date_add", args.date, signatures.integer), _add_units),
     kernels.to_days(lambda start, count: start.days + count),
     signatures.result(DATE),
     synonyms=("dateadd",),
 )
-TIME.add(
+args.TIME.add(
     "date_sub(DATE, days INT) -> DATE",
     "Take days away.",
-    signatures.takes("date_sub", date, signatures.integer),
+    signatures.takes("date_sub", args.date, signatures.integer),
     kernels.to_days(lambda start, count: start.days - count),
     signatures.result(DATE),
 )
-TIME.infallible.add(
+args.TIME.infallible.add(
     "datediff(end DATE, start DATE) -> INT",
     "Count days.",
-    _dates_or_units(signatures.takes("datediff", date, date), _units_between),
+    _dates_or_units(signatures.takes("datediff", args.date, args.date), _units_between),
     kernels.computed(lambda end, start: end.days - start.days),
     signatures.result(INT),
     synonyms=("date_diff",),
 )
-TIME.add(
+args.TIME.add(
     "add_months(DATE, months INT) -> DATE",
     "Add months; a day that the month has not becomes its last.",
-    signatures.takes("add_months", date, signatures.integer),
+    signatures.takes("add_months", args.date, signatures.integer),
     kernels.to_days(lambda start, months: calendar.plus_months(start.days, months)),
     signatures.result(DATE),
 )
 
 
-@TIME.infallible.kernel(
+@args.TIME.infallible.kernel(
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
     "Count months, of 31 days where the days of the month differ.",
-    signatures.takes("months_between", timestamp, timestamp, signatures.anything, least=2),
+    signatures.takes(
+        "months_between", args.timestamp, args.timestamp, signatures.anything, least=2
+    ),
     signatures.result(DOUBLE),
 )
 def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -194,19 +188,19 @@ def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(numbers, call.type, values, rows)
 
 
-TIME.infallible.add(
+args.TIME.infallible.add(
     "last_day(DATE) -> DATE",
     "Give the last day of the month.",
-    signatures.takes("last_day", date),
+    signatures.takes("last_day", args.date),
     kernels.computed(lambda start: calendar.last_of_month(start.days)),
     signatures.result(DATE),
 )
 
 
-@TIME.kernel(
+@args.TIME.kernel(
     "next_day(DATE, weekday STRING) -> DATE",
     "Give the first such day of the week that is later.",
-    signatures.takes("next_day", date, signatures.text),
+    signatures.takes("next_day", args.date, signatures.text),
     signatures.result(DATE),
 )
 def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -219,7 +213,7 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(days + (day - calendar.weekday(days) - 1) % 7 + 1, call.type, values, rows)
 
 
-@TIME.infallible.kernel(
+@args.TIME.infallible.kernel(
     "timestampdiff(unit, start, end) -> BIGINT (spark), INT (flink)",
     "Count whole units, towards zero.",
     _units_between,
@@ -239,4 +233,4 @@ def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
     return kernels.built(numbers, call.type, values, rows)
 
 
-TIME.alias("timestampadd(unit, count, time) -> TIMESTAMP", "Add so many units.", _add_units)
+args.TIME.alias("timestampadd(unit, count, time) -> TIMESTAMP", "Add so many units.", _add_units)

@@ -12,17 +12,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import DATE, NUMBERS, STRING, cast_to, is_null_literal
 from pkray.relational.functions.function import Resolver, SparkText, Value, typed_call
 from pkray.relational.functions.signatures import bigint, check_count, result, text, text_literal
+from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import time_patterns
-from pkray.relational.functions.time.arguments import (
-    FLINK,
-    LTZ,
-    NTZ,
-    SPARK,
-    TIME,
-    by_dialect,
-    constant_pattern,
-    timestamp,
-)
 from pkray.relational.functions.time.calendar import times_of
 from pkray.relational.functions.time.kernels import built, refuse_known
 from pkray.relational.functions.values import as_array, null_rows
@@ -64,7 +55,7 @@ def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
             if is_null_literal(value):
                 return Literal(wanted, None)
             return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
-        pattern = constant_pattern(name, arguments, 1)
+        pattern = args.constant_pattern(name, arguments, 1)
         return cast_to(typed_call(function_name, value, pattern), wanted)
 
     return resolve
@@ -73,7 +64,7 @@ def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
 def _counts_seconds(value: Expression, wanted: DataType, dialect: Dialect, arguments: int) -> bool:
     """Whether it is a number that Spark takes as seconds since 1970-01-01 00:00:00 UTC."""
     return (
-        dialect is SPARK
+        dialect is args.SPARK
         and arguments == 1
         and wanted.root == "TIMESTAMP_LTZ"
         and value.type.root in NUMBERS
@@ -82,10 +73,10 @@ def _counts_seconds(value: Expression, wanted: DataType, dialect: Dialect, argum
 
 def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("date_format", arguments, 2, 2)
-    value = timestamp.taken("date_format", arguments, 0, dialect)
-    if dialect is FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
-        value = Cast(NTZ, value.operand, "null")
-    return typed_call("date_format", value, constant_pattern("date_format", arguments, 1))
+    value = args.timestamp.taken("date_format", arguments, 0, dialect)
+    if dialect is args.FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
+        value = Cast(args.NTZ, value.operand, "null")
+    return typed_call("date_format", value, args.constant_pattern("date_format", arguments, 1))
 
 
 def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -96,16 +87,16 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
         return typed_call("unix_seconds", typed_call("current_timestamp"))
     if arguments[0].type.root in ("DATE", *TIMESTAMPS):
         # As Spark's: towards zero, where unix_seconds takes the second before.
-        moment = cast_to(timestamp.taken(name, arguments, 0, dialect), LTZ)
+        moment = cast_to(args.timestamp.taken(name, arguments, 0, dialect), args.LTZ)
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return typed_call(
             "timestampdiff",
             text_literal("second"),
-            Literal(LTZ.with_nullable(False), start),
+            Literal(args.LTZ.with_nullable(False), start),
             moment,
         )
-    pattern = constant_pattern(name, arguments, 1)
-    reader = "parse_timestamp" if dialect is SPARK else "try_parse_timestamp"
+    pattern = args.constant_pattern(name, arguments, 1)
+    reader = "parse_timestamp" if dialect is args.SPARK else "try_parse_timestamp"
     return typed_call(
         "unix_seconds", typed_call(reader, text.taken(name, arguments, 0, dialect), pattern)
     )
@@ -114,7 +105,7 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
 def _from_unixtime(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     name = "from_unixtime"
     check_count(name, arguments, 1, 2)
-    pattern = constant_pattern(name, arguments, 1)
+    pattern = args.constant_pattern(name, arguments, 1)
     seconds = typed_call("timestamp_seconds", bigint.taken(name, arguments, 0, dialect))
     return typed_call("date_format", seconds, pattern)
 
@@ -131,7 +122,7 @@ def _parse_spark(name: str) -> SparkText:
     return lambda call, arguments: f"{name}({arguments[0]}, {arguments[1]})"
 
 
-@TIME.infallible.kernel(
+@args.TIME.infallible.kernel(
     "date_format(time, pattern) -> STRING",
     "Write a time by a pattern such as 'yyyy-MM-dd HH:mm:ss'.",
     _format,
@@ -142,61 +133,63 @@ def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.if_else(pa.array(null_rows(values, rows)), None, written)
 
 
-TIME.add_inner(
+args.TIME.add_inner(
     "parse_timestamp",
     "Read a timestamp by a pattern; what is none fails.",
     _parse,
-    result(LTZ),
+    result(args.LTZ),
     _parse_spark("to_timestamp"),
 )
-TIME.infallible.add_inner(
+args.TIME.infallible.add_inner(
     "try_parse_timestamp",
     "Read a timestamp by a pattern; what is none becomes NULL.",
     _parse,
-    result(LTZ, nullable=True),
+    result(args.LTZ, nullable=True),
     _parse_spark("try_to_timestamp"),
 )
 _MILLIS = DataType("TIMESTAMP", precision=3)
-TIME.alias(
+args.TIME.alias(
     "to_date(text [, pattern]) -> DATE",
     "Read a date; what is none fails in the spark dialect and is NULL in flink.",
-    by_dialect(
+    args.by_dialect(
         reads("to_date", DATE, "parse_timestamp"), reads("to_date", DATE, "try_parse_timestamp")
     ),
 )
-TIME.alias(
+args.TIME.alias(
     "try_to_date(text [, pattern]) -> DATE",
     "Read a date; what is none is NULL.",
     reads("try_to_date", DATE, "try_parse_timestamp"),
 )
-TIME.alias(
+args.TIME.alias(
     "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
     "Read a timestamp; what is none fails in the spark dialect and is NULL in flink.",
-    by_dialect(
-        reads("to_timestamp", LTZ, "parse_timestamp"),
+    args.by_dialect(
+        reads("to_timestamp", args.LTZ, "parse_timestamp"),
         reads("to_timestamp", _MILLIS, "try_parse_timestamp"),
     ),
 )
-TIME.alias(
+args.TIME.alias(
     "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
     "Read a timestamp; what is none is NULL.",
-    reads("try_to_timestamp", LTZ, "try_parse_timestamp"),
+    reads("try_to_timestamp", args.LTZ, "try_parse_timestamp"),
 )
-TIME.alias(
+args.TIME.alias(
     "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
     "Read a timestamp without a zone; what is none fails.",
-    reads("to_timestamp_ntz", NTZ, "parse_timestamp"),
+    reads("to_timestamp_ntz", args.NTZ, "parse_timestamp"),
 )
-TIME.alias(
+args.TIME.alias(
     "unix_timestamp([time [, pattern]]) -> BIGINT",
     "Count seconds since 1970-01-01 00:00:00 UTC; of now without arguments.",
     _unix_timestamp,
     "to_unix_timestamp",
 )
-TIME.alias(
+args.TIME.alias(
     "from_unixtime(seconds [, pattern]) -> STRING",
     "Write the time so many seconds after 1970-01-01 00:00:00 UTC.",
     _from_unixtime,
 )
-TIME.alias("dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE"))
-TIME.alias("monthname(time) -> STRING", "Give the month's name, such as Jan.", _short_name("MMM"))
+args.TIME.alias("dayname(time) -> STRING", "Give the day's name, such as Mon.", _short_name("EEE"))
+args.TIME.alias(
+    "monthname(time) -> STRING", "Give the month's name, such as Jan.", _short_name("MMM")
+)

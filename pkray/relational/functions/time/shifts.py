@@ -15,14 +15,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.functions.function import Value, typed_call
 from pkray.relational.functions.signatures import check_count, result, takes, text, text_literal
-from pkray.relational.functions.time.arguments import (
-    DEFAULT_PATTERN,
-    FLINK,
-    LTZ,
-    NTZ,
-    TIME,
-    timestamp_ltz,
-)
+from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
 
@@ -101,12 +94,12 @@ def _convert_timezone(arguments: tuple[Expression, ...], dialect: Dialect) -> Ex
     """Resolve convert_timezone([source,] target, time)."""
     name = "convert_timezone"
     check_count(name, arguments, 2, 3)
-    value: Expression = timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
+    value: Expression = args.timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
     if len(arguments) == 3:
-        value = cast_to(arguments[2], NTZ)
+        value = cast_to(arguments[2], args.NTZ)
         value = typed_call("instant_at", value, text.taken(name, arguments, 0, dialect))
     target = text.taken(name, arguments, len(arguments) - 2, dialect)
-    return typed_call("local_time", cast_to(value, LTZ), target)
+    return typed_call("local_time", cast_to(value, args.LTZ), target)
 
 
 def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
@@ -116,46 +109,46 @@ def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressi
     value: Expression = typed_call(
         "try_parse_timestamp",
         text.taken(name, arguments, 0, dialect),
-        text_literal(DEFAULT_PATTERN),
+        text_literal(args.DEFAULT_PATTERN),
     )
     value = typed_call("instant_at", value, text.taken(name, arguments, 1, dialect))
     value = typed_call("local_time", value, text.taken(name, arguments, 2, dialect))
-    return typed_call("date_format", value, text_literal(DEFAULT_PATTERN))
+    return typed_call("date_format", value, text_literal(args.DEFAULT_PATTERN))
 
 
 for _name, _about in (
     ("from_utc_timestamp", "Shift a time in UTC to the wall clock of a zone."),
     ("to_utc_timestamp", "Shift a time on the wall clock of a zone to UTC."),
 ):
-    TIME.add(
+    args.TIME.add(
         f"{_name}(time, zone) -> TIMESTAMP_LTZ",
         _about,
-        takes(_name, timestamp_ltz, text),
+        takes(_name, args.timestamp_ltz, text),
         _zone_kernel,
-        result(LTZ),
+        result(args.LTZ),
     )
-TIME.add_inner(
+args.TIME.add_inner(
     "local_time",
     "Give the wall clock of a zone at an instant.",
     _zone_kernel,
-    result(NTZ),
+    result(args.NTZ),
     lambda call, arguments: (
         f"CAST(from_utc_timestamp({arguments[0]}, {arguments[1]}) AS TIMESTAMP_NTZ)"
     ),
 )
-TIME.add_inner(
+args.TIME.add_inner(
     "instant_at",
     "Give the instant at which the wall clock of a zone shows a time.",
     _zone_kernel,
-    result(LTZ),
+    result(args.LTZ),
     lambda call, arguments: f"to_utc_timestamp(CAST({arguments[0]} AS TIMESTAMP), {arguments[1]})",
 )
-TIME.alias(
+args.TIME.alias(
     "convert_timezone([source,] target, time) -> TIMESTAMP",
     "Shift a time from the wall clock of one zone (UTC if not said) to that of another.",
     _convert_timezone,
 )
-TIME.only(FLINK).alias(
+args.TIME.only(args.FLINK).alias(
     "convert_tz(text, source, target) -> STRING",
     "Shift a time, written as 'yyyy-MM-dd HH:mm:ss', from one zone to another.",
     _convert_tz,

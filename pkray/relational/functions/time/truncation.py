@@ -13,17 +13,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
 from pkray.relational.functions.function import NO_SPARK, Resolver, Value, typed_call
 from pkray.relational.functions.signatures import check_count, text, text_literal
+from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import calendar
-from pkray.relational.functions.time.arguments import (
-    SPARK,
-    TIME,
-    date,
-    time_or_date,
-    timestamp,
-    timestamp_ltz,
-    type_of_argument,
-    unit_of,
-)
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, times_of
 from pkray.relational.functions.time.kernels import built
 from pkray.relational.functions.values import as_array
@@ -49,8 +40,8 @@ def _cut(name: str) -> Resolver:
         unit = _unit(name, arguments[0], dialect)
         if coercion.is_null_literal(unit):
             return coercion.cast_to(unit, coercion.TIMESTAMP_LTZ)
-        spark = timestamp_ltz if name == "date_trunc" else timestamp
-        wanted = spark if dialect is SPARK else time_or_date
+        spark = args.timestamp_ltz if name == "date_trunc" else args.timestamp
+        wanted = spark if dialect is args.SPARK else args.time_or_date
         return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
 
     return resolve
@@ -58,12 +49,12 @@ def _cut(name: str) -> Resolver:
 
 def _unit(name: str, argument: Expression, dialect: Dialect) -> Expression:
     """Take a constant unit, or in the spark dialect a column of them; NULL for what is none."""
-    if dialect is SPARK and name == "date_trunc":
+    if dialect is args.SPARK and name == "date_trunc":
         if not isinstance(argument, Literal):
             return text.taken(name, (argument,), 0, dialect)
         if _is_none(argument, (*MONTHS, *MICROS)):
             return coercion.untyped_null()
-    return text_literal(unit_of(name, argument))
+    return text_literal(args.unit_of(name, argument))
 
 
 def _is_none(argument: Expression, units: Sequence[str]) -> bool:
@@ -78,16 +69,16 @@ def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     """Resolve trunc(date, unit)."""
     check_count("trunc", arguments, 2, 2)
     if not isinstance(arguments[1], Literal) and arguments[1].type.root in STRINGS:
-        day = date.taken("trunc", arguments, 0, dialect)
+        day = args.date.taken("trunc", arguments, 0, dialect)
         return typed_call("date_trunc", arguments[1], day)
-    if dialect is SPARK and _is_none(arguments[1], (*MONTHS, "week")):
+    if dialect is args.SPARK and _is_none(arguments[1], (*MONTHS, "week")):
         return coercion.cast_to(coercion.untyped_null(), coercion.DATE)
-    unit = unit_of("trunc", arguments[1])
+    unit = args.unit_of("trunc", arguments[1])
     if unit not in (*MONTHS, "week"):
         raise QueryError(
             f"trunc cuts a date to year, quarter, month or week, not to {unit}", function="trunc"
         )
-    day = date.taken("trunc", arguments, 0, dialect)
+    day = args.date.taken("trunc", arguments, 0, dialect)
     return typed_call("date_trunc", text_literal(unit), day)
 
 
@@ -135,7 +126,7 @@ def spark_type(kind: DataType) -> str:
     return {"DATE": "DATE", "TIMESTAMP": "TIMESTAMP_NTZ", "TIMESTAMP_LTZ": "TIMESTAMP"}[kind.root]
 
 
-TIME.infallible.add(
+args.TIME.infallible.add(
     "date_trunc(unit, time) -> TIMESTAMP_LTZ (spark), the time's type (flink)",
     "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
     _cut("date_trunc"),
@@ -143,14 +134,14 @@ TIME.infallible.add(
     _cut_type,
     _cut_spark,
 )
-TIME.infallible.add(
+args.TIME.infallible.add(
     "date_ceil(unit, time) -> TIMESTAMP",
     "Give the beginning of the first unit that does not begin before the time.",
     _cut("date_ceil"),
     _cut_kernel,
-    type_of_argument(1),
+    args.type_of_argument(1),
     NO_SPARK,
 )
-TIME.alias(
+args.TIME.alias(
     "trunc(DATE, unit) -> DATE", "Give the first day of a year, quarter, month or week.", _trunc
 )

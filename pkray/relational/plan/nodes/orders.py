@@ -6,23 +6,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pkray.relational.plan import describe, over
+from pkray.relational.plan import node as n
 from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import SortKey, WindowCall
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import followed_key, unique_keys
-from pkray.relational.plan.node import (
-    ALL,
-    IF_SET,
-    INSERT,
-    Keys,
-    Kinds,
-    Lint,
-    Node,
-    OneInput,
-    State,
-    WindowBounds,
-)
 from pkray.relational.plan.nodes.changes import (
     Exchange,
     are_of_windows,
@@ -35,7 +24,7 @@ _RANKINGS = ("rank", "dense_rank", "row_number", "percent_rank", "cume_dist", "n
 
 
 @dataclass(frozen=True)
-class Over(OneInput):
+class Over(n.OneInput):
     """Adds a column a window function, all over the same partitions and order.
 
     Attributes:
@@ -46,7 +35,7 @@ class Over(OneInput):
     partition_by: tuple[str, ...]
     order_by: tuple[SortKey, ...]
     calls: tuple[tuple[str, WindowCall], ...]
-    waits: bool = field(default=False, metadata={IF_SET: True})
+    waits: bool = field(default=False, metadata={n.IF_SET: True})
 
     @cached_value
     def fields(self) -> Fields:
@@ -63,9 +52,9 @@ class Over(OneInput):
             *([("emit", "at the watermark")] if self.waits else []),
         ]
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
         in_order = self.waits or self._looks_back()
-        return INSERT if inputs[0] == INSERT and in_order else ALL
+        return n.INSERT if inputs[0] == n.INSERT and in_order else n.ALL
 
     def _looks_back(self) -> bool:
         """Whether rows come in its order, and rows that come later change no value."""
@@ -78,14 +67,14 @@ class Over(OneInput):
     def moves_rows(self) -> bool:
         return not self.waits
 
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[n.State, ...]:
         if not self.waits:
-            return (State("overState", "ordered", self.partition_by, "rows"),)
+            return (n.State("overState", "ordered", self.partition_by, "rows"),)
         kept = over.history(self.calls)
         by = "watermark" if kept is not None and not kept.rows else "ttl"
         return (
-            State("overState", "ordered", self.partition_by, self._kept(kept), by),
-            State("waitingState", "ordered", self.partition_by, "rows that wait", "watermark"),
+            n.State("overState", "ordered", self.partition_by, self._kept(kept), by),
+            n.State("waitingState", "ordered", self.partition_by, "rows that wait", "watermark"),
         )
 
     def _kept(self, kept: over.History | None) -> str:
@@ -115,7 +104,7 @@ class Over(OneInput):
         return (
             all(over.looks_back(call) for _, call in self.calls)
             and self.input.comes_in_time(self.order_by[0].column)
-            and change_kinds(self.input) == INSERT
+            and change_kinds(self.input) == n.INSERT
         )
 
     def depends_on_arrival(self) -> bool:
@@ -125,18 +114,18 @@ class Over(OneInput):
             return False
         return any(over.tells_equals_apart(call) for _, call in self.calls)
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         return self.with_inputs(Exchange(self.input, without_bounds(self.input, self.partition_by)))
 
-    def remarks(self) -> Iterator[Lint]:
+    def remarks(self) -> Iterator[n.Lint]:
         ranks = any(call.function in _RANKINGS for _, call in self.calls)
         if ranks and not self.partition_by and not self.waits:
-            yield Lint("rewrites", "ranks without a partition: one change can move every row")
+            yield n.Lint("rewrites", "ranks without a partition: one change can move every row")
         if self.depends_on_arrival():
-            yield Lint("not-exact", "rows that are equal in the order of OVER stand by arrival")
+            yield n.Lint("not-exact", "rows that are equal in the order of OVER stand by arrival")
 
 
-class _Numbered(OneInput):
+class _Numbered(n.OneInput):
     """Keeps rows by their number in a partition; the number goes to a column, or is not kept."""
 
     rank_name: str | None
@@ -146,7 +135,7 @@ class _Numbered(OneInput):
         rank = (Field(self.rank_name, BIGINT),) if self.rank_name else ()
         return self.input.fields + Fields(rank)
 
-    def window_bounds(self) -> WindowBounds | None:
+    def window_bounds(self) -> n.WindowBounds | None:
         return self.input.window_bounds()
 
 
@@ -172,7 +161,7 @@ class TopN(_Numbered):
             ("rank", self.rank_name or ""),
         ]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         found = set(keys_of(self.input))
         partition = frozenset(self.partition_by)
         if self.start == self.end:
@@ -181,29 +170,29 @@ class TopN(_Numbered):
             found.add(partition | {self.rank_name})
         return frozenset(found)
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
-        return INSERT if self.is_windowed() else ALL
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
+        return n.INSERT if self.is_windowed() else n.ALL
 
     def is_numbered(self) -> bool:
         told = self.rank_name is not None or self.start > 1
         return told and followed_key(self) != {*self.partition_by}
 
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[n.State, ...]:
         if self.is_windowed():
             return (open_windows("windowRankState", self.partition_by),)
         kept = "rows" if "D" in change_kinds(self.input) else f"{self.end} rows a partition"
-        return (State("rankState", "ordered", self.partition_by, kept),)
+        return (n.State("rankState", "ordered", self.partition_by, kept),)
 
     def is_windowed(self) -> bool:
         return are_of_windows(self.input, self.partition_by)
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         return self.with_inputs(Exchange(self.input, without_bounds(self.input, self.partition_by)))
 
-    def remarks(self) -> Iterator[Lint]:
+    def remarks(self) -> Iterator[n.Lint]:
         if not self.partition_by and self.rank_name:
-            yield Lint("rewrites", f"one change can move up to {self.end} ranks")
-        yield Lint("not-exact", "rows that are equal in the order are kept by their arrival")
+            yield n.Lint("rewrites", f"one change can move up to {self.end} ranks")
+        yield n.Lint("not-exact", "rows that are equal in the order are kept by their arrival")
 
 
 @dataclass(frozen=True)
@@ -227,18 +216,18 @@ class Deduplicate(_Numbered):
             ("order", self.order_by or "arrival"),
         ]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         return frozenset({frozenset(self.keys)}) | keys_of(self.input)
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
         if self.is_windowed():
-            return INSERT
-        if inputs[0] != INSERT:
-            return ALL
+            return n.INSERT
+        if inputs[0] != n.INSERT:
+            return n.ALL
         if self.order_by is None:
-            return INSERT if self.keep_first else INSERT | {"U"}
+            return n.INSERT if self.keep_first else n.INSERT | {"U"}
         known = self._is_by_event_time() or is_now(self.input, self.order_by)
-        return INSERT if self.keep_first and known else ALL
+        return n.INSERT if self.keep_first and known else n.ALL
 
     def _is_by_event_time(self) -> bool:
         return self.order_by is not None and self.input.fields[self.order_by].is_rowtime
@@ -246,12 +235,12 @@ class Deduplicate(_Numbered):
     def is_numbered(self) -> bool:
         return followed_key(self) != {*self.keys}
 
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[n.State, ...]:
         if self.is_windowed():
             return (open_windows("windowDeduplicateState", self.keys),)
-        if change_kinds(self.input) == INSERT:
-            return (State("deduplicateState", "fold", self.keys, "keys"),)
-        return (State("deduplicateState", "ordered", self.keys, "rows"),)
+        if change_kinds(self.input) == n.INSERT:
+            return (n.State("deduplicateState", "fold", self.keys, "keys"),)
+        return (n.State("deduplicateState", "ordered", self.keys, "rows"),)
 
     def is_windowed(self) -> bool:
         return are_of_windows(self.input, self.keys)
@@ -266,19 +255,19 @@ class Deduplicate(_Numbered):
     def passes_in_time(self, column: str) -> bool:
         return self.order_by in (None, column) and self.input.comes_in_time(column)
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         return self.with_inputs(Exchange(self.input, without_bounds(self.input, self.keys)))
 
-    def remarks(self) -> Iterator[Lint]:
+    def remarks(self) -> Iterator[n.Lint]:
         if self.order_by is None:
             text = "the first and the last row of a key depend on arrival"
         else:
             text = "rows that are equal in the order are kept by their arrival"
-        yield Lint("not-exact", text)
+        yield n.Lint("not-exact", text)
 
 
 @dataclass(frozen=True)
-class Sort(OneInput):
+class Sort(n.OneInput):
     """Orders rows. Equal rows keep their order."""
 
     order_by: tuple[SortKey, ...]
@@ -286,18 +275,18 @@ class Sort(OneInput):
     def described(self) -> list[tuple[str, str]]:
         return [("orderBy", describe.order(self.order_by))]
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
-        return ALL
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
+        return n.ALL
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         return self.with_inputs(Exchange(self.input, ()))
 
-    def remarks(self) -> Iterator[Lint]:
-        yield Lint("rewrites", "an order over all rows has no meaning in a stream of changes")
+    def remarks(self) -> Iterator[n.Lint]:
+        yield n.Lint("rewrites", "an order over all rows has no meaning in a stream of changes")
 
 
 @dataclass(frozen=True)
-class Limit(OneInput):
+class Limit(n.OneInput):
     """Keeps the rows from number `offset` on, at most `count` (None: all)."""
 
     count: int | None
@@ -307,28 +296,28 @@ class Limit(OneInput):
         count = "" if self.count is None else str(self.count)
         return [("count", count), ("offset", str(self.offset))]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         return frozenset({frozenset[str]()}) if self.count == 1 else keys_of(self.input)
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
         ordered = isinstance(self.input, Sort)
-        return INSERT if inputs[0] == INSERT and not ordered else ALL
+        return n.INSERT if inputs[0] == n.INSERT and not ordered else n.ALL
 
     def is_numbered(self) -> bool:
         return self.offset > 0
 
-    def states(self) -> tuple[State, ...]:
-        return (State("limitState", "ordered", (), "rows"),)
+    def states(self) -> tuple[n.State, ...]:
+        return (n.State("limitState", "ordered", (), "rows"),)
 
     def passes_in_time(self, column: str) -> bool:
         return self.input.comes_in_time(column)
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         if isinstance(self.input, Sort):
             return self
         return self.with_inputs(Exchange(self.input, ()))
 
-    def remarks(self) -> Iterator[Lint]:
+    def remarks(self) -> Iterator[n.Lint]:
         if not isinstance(self.input, Sort):
             text = "which rows a LIMIT without ORDER BY keeps depends on arrival"
-            yield Lint("not-exact", text)
+            yield n.Lint("not-exact", text)

@@ -8,19 +8,11 @@ from itertools import product
 from typing import Any
 
 from pkray.relational.plan import describe
+from pkray.relational.plan import node as n
 from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.expressions import TRUE, Call, Cast, ColumnRef, Expression
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.keys import injective_source, upsert_keys
-from pkray.relational.plan.node import (
-    IF_SET,
-    NO_KEYS,
-    Keys,
-    Node,
-    Passing,
-    WindowBounds,
-    check_as_many,
-)
 from pkray.schema.types import DataType
 
 BIGINT = DataType("BIGINT", nullable=False)
@@ -29,14 +21,14 @@ UPDATES = "UPDATES"
 _NOW = ("current_timestamp", "localtimestamp")
 
 
-def _needs_before(condition: Expression, below: Node) -> bool:
+def _needs_before(condition: Expression, below: n.Node) -> bool:
     """Whether an update may leave what a filter keeps, unless the filter reads the key alone."""
     read = condition.columns()
     return bool(read) and not any(read <= key for key in upsert_keys(below))
 
 
 @dataclass(frozen=True)
-class Filter(Passing):
+class Filter(n.Passing):
     """Keeps rows for which a condition is true."""
 
     condition: Expression
@@ -51,7 +43,7 @@ class Filter(Passing):
 
 
 @dataclass(frozen=True)
-class Project(Passing):
+class Project(n.Passing):
     """Computes columns.
 
     Attributes:
@@ -71,7 +63,7 @@ class Project(Passing):
     def expressions(self) -> tuple[Expression, ...]:
         return tuple(value for _, value in self.columns)
 
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
+    def with_expressions(self, change: Callable[[Expression], Expression]) -> n.Node:
         columns = tuple((name, change(value)) for name, value in self.columns)
         pairs = zip(columns, self.columns, strict=True)
         same = all(new is old for (_, new), (_, old) in pairs)
@@ -80,7 +72,7 @@ class Project(Passing):
     def described(self) -> list[tuple[str, str]]:
         return [("select", ", ".join(describe.column(*each) for each in self.columns))]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         names: dict[str, list[str]] = {}
         for name, value in self.columns:
             source = injective_source(value)
@@ -93,7 +85,7 @@ class Project(Passing):
             for chosen in product(*(names[column] for column in key))
         )
 
-    def window_bounds(self) -> WindowBounds | None:
+    def window_bounds(self) -> n.WindowBounds | None:
         bounds = self.input.window_bounds()
         if bounds is None:
             return None
@@ -117,7 +109,7 @@ class Calc(Project):
     def expressions(self) -> tuple[Expression, ...]:
         return (*super().expressions(), self.condition)
 
-    def with_expressions(self, change: Callable[[Expression], Expression]) -> Node:
+    def with_expressions(self, change: Callable[[Expression], Expression]) -> n.Node:
         computed, condition = super().with_expressions(change), change(self.condition)
         same = condition is self.condition
         return computed if same else replace(computed, condition=condition)  # type: ignore[call-arg]
@@ -130,7 +122,7 @@ class Calc(Project):
 
 
 @dataclass(frozen=True)
-class Expand(Passing):
+class Expand(n.Passing):
     """Repeats each row once a grouping set, with NULL in the `keys` that the set leaves out.
 
     Gives the input's columns (those in `keys` nullable) and `id_name`, the BIGINT that
@@ -163,7 +155,7 @@ class Expand(Passing):
         sets = (describe.names(tuple(self.keys[index] for index in each)) for each in self.sets)
         return [("sets", ", ".join(f"({each})" for each in sets)), ("id", self.id_name)]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         added = {self.number_name or self.id_name}
         kept = (key for key in keys_of(self.input) if not key & set(self.keys))
         return frozenset(key | added for key in kept)
@@ -173,14 +165,14 @@ class Expand(Passing):
         places = set(range(len(self.keys))).intersection(*self.sets)
         return tuple(self.keys[place] for place in places)
 
-    def window_bounds(self) -> WindowBounds | None:
+    def window_bounds(self) -> n.WindowBounds | None:
         bounds = self.input.window_bounds()
         others = (name for name in self.input.fields.names if name not in self.keys)
         return bounds and bounds.kept((*others, *self.keys_in_all_sets()))
 
 
 @dataclass(frozen=True)
-class Unnest(Passing):
+class Unnest(n.Passing):
     """Gives a row for each row that a table function makes of a row.
 
     Attributes:
@@ -201,7 +193,7 @@ class Unnest(Passing):
     types: tuple[DataType, ...]
     outer: bool = False
     udf: Any = None
-    keeps: tuple[str, ...] | None = field(default=None, metadata={IF_SET: True})
+    keeps: tuple[str, ...] | None = field(default=None, metadata={n.IF_SET: True})
 
     @cached_value
     def fields(self) -> Fields:
@@ -219,20 +211,20 @@ class Unnest(Passing):
         return [("call", call), ("as", describe.names(self.names)), ("outer", outer)]
 
     def check_lengths(self) -> None:
-        check_as_many("names", self.names, "types", self.types)
+        n.check_as_many("names", self.names, "types", self.types)
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         if self.function != "posexplode":
-            return NO_KEYS
+            return n.NO_KEYS
         there = frozenset(self.fields.names)
         return frozenset(key | {self.names[0]} for key in keys_of(self.input) if key <= there)
 
-    def window_bounds(self) -> WindowBounds | None:
+    def window_bounds(self) -> n.WindowBounds | None:
         return None
 
 
 @dataclass(frozen=True)
-class Hint(Passing):
+class Hint(n.Passing):
     """Says something about its input that changes no row: STATE_TTL and the like.
 
     Attributes:
@@ -254,7 +246,7 @@ class Hint(Passing):
 
 
 @dataclass(frozen=True)
-class WatermarkAssign(Passing):
+class WatermarkAssign(n.Passing):
     """Declares that watermarks follow a column.
 
     Attributes:
@@ -277,14 +269,14 @@ class WatermarkAssign(Passing):
     def described(self) -> list[tuple[str, str]]:
         return [("rowtime", self.time), ("watermark", describe.text_of(self.delay))]
 
-    def window_bounds(self) -> WindowBounds | None:
+    def window_bounds(self) -> n.WindowBounds | None:
         return None
 
     def passes_in_time(self, column: str) -> bool:
         return self.time == column
 
 
-def origin_of(node: Node, column: str) -> tuple[Node, str | Expression]:
+def origin_of(node: n.Node, column: str) -> tuple[n.Node, str | Expression]:
     """Find where a column of a node comes from, through renames, casts and what has one input.
 
     Returns:
@@ -304,7 +296,7 @@ def origin_of(node: Node, column: str) -> tuple[Node, str | Expression]:
         (node,) = node.inputs
 
 
-def is_now(node: Node, column: str) -> bool:
+def is_now(node: n.Node, column: str) -> bool:
     """Whether a column holds the time at which its row is handled."""
     _, value = origin_of(node, column)
     return isinstance(value, Call) and value.function in _NOW

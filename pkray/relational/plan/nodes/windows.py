@@ -7,18 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pkray.relational.plan import describe
+from pkray.relational.plan import node as n
 from pkray.relational.plan.cached_value import cached_value
 from pkray.relational.plan.fields import Field, Fields
-from pkray.relational.plan.node import (
-    IF_SET,
-    INSERT,
-    Keys,
-    Kinds,
-    Node,
-    OneInput,
-    State,
-    WindowBounds,
-)
 from pkray.relational.plan.nodes.changes import Exchange
 from pkray.schema.types import DataType
 
@@ -47,7 +38,7 @@ class Slices:
 
 
 @dataclass(frozen=True)
-class Window(OneInput):
+class Window(n.OneInput):
     """Gives each row once for each window that it is in, with the window's bounds.
 
     Adds ``window_start``, ``window_end`` (of the time's type, NOT NULL) and ``window_time`` (the
@@ -73,9 +64,9 @@ class Window(OneInput):
     offset: int = 0
     partition_by: tuple[str, ...] = ()
     names: tuple[str, str, str] = ("window_start", "window_end", "window_time")
-    early: int | None = field(default=None, metadata={IF_SET: True})
-    lateness: int = field(default=0, metadata={IF_SET: True})
-    late_delay: int = field(default=0, metadata={IF_SET: True})
+    early: int | None = field(default=None, metadata={n.IF_SET: True})
+    lateness: int = field(default=0, metadata={n.IF_SET: True})
+    late_delay: int = field(default=0, metadata={n.IF_SET: True})
 
     @property
     def is_updated(self) -> bool:
@@ -102,22 +93,22 @@ class Window(OneInput):
             *([("lateDelay", describe.span_text(self.late_delay))] if self.late_delay else []),
         ]
 
-    def keys_from(self, keys_of: Callable[[Node], Keys]) -> Keys:
+    def keys_from(self, keys_of: Callable[[n.Node], n.Keys]) -> n.Keys:
         start, end, _ = self.names
         added = {WindowKind.HOP: {start}, WindowKind.CUMULATE: {end}}.get(self.kind, set())
         return frozenset(key | added for key in keys_of(self.input))
 
-    def kinds_from(self, inputs: tuple[Kinds, ...]) -> Kinds:
-        return INSERT if self.kind is WindowKind.SESSION else inputs[0]
+    def kinds_from(self, inputs: tuple[n.Kinds, ...]) -> n.Kinds:
+        return n.INSERT if self.kind is WindowKind.SESSION else inputs[0]
 
-    def states(self) -> tuple[State, ...]:
+    def states(self) -> tuple[n.State, ...]:
         if self.kind is not WindowKind.SESSION:
             return ()
         rows = "rows of open sessions"
-        return (State("sessionState", "ordered", self.partition_by, rows, "watermark"),)
+        return (n.State("sessionState", "ordered", self.partition_by, rows, "watermark"),)
 
-    def window_bounds(self) -> WindowBounds:
-        return WindowBounds(self, *(frozenset({name}) for name in self.names))
+    def window_bounds(self) -> n.WindowBounds:
+        return n.WindowBounds(self, *(frozenset({name}) for name in self.names))
 
     def updates_windows(self) -> bool:
         return self.is_updated
@@ -133,7 +124,7 @@ class Window(OneInput):
             return self.input.comes_in_time(self.time)
         return self.kind is not WindowKind.SESSION and self.input.comes_in_time(column)
 
-    def exchanged(self) -> Node:
+    def exchanged(self) -> n.Node:
         if self.kind is not WindowKind.SESSION:
             return self
         return self.with_inputs(Exchange(self.input, self.partition_by))

@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
+from pkray import errors
 from pkray.commit.committer import Committer
 from pkray.commit.index_files import index_files
-from pkray.errors import (
-    CommitConflictError,
-    CommitFencedError,
-    CorruptFileError,
-    LostBatchesError,
-    OptionError,
-)
 from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.hash_index import read_hashes
@@ -231,7 +225,7 @@ def test_another_service_that_assigned_meanwhile_is_a_conflict(tmp_path, first):
     service.assign(first, [1, 2])
     other.assign(rival, [2, 3])
     other.commit(rival)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(errors.CommitConflictError):
         service.commit(first)
     service.abort(first)
     service.assign(first.next(), [1, 2])
@@ -249,7 +243,7 @@ def test_another_service_that_commits_between_check_and_publish_is_a_conflict(tm
     prepared = service.prepare(session)
     other.assign(rival, [7, 8, 9])
     other.commit(rival)
-    with pytest.raises(CommitConflictError):
+    with pytest.raises(errors.CommitConflictError):
         service.publish(session, 1, *prepared)
 
 
@@ -257,7 +251,7 @@ def test_a_restarted_assigner_asks_for_the_rows_again(tmp_path, first):
     service = Service(tmp_path)
     service.assign(first, [1])
     service.assigners = Service(tmp_path).assigners
-    with pytest.raises(LostBatchesError):
+    with pytest.raises(errors.LostBatchesError):
         service.prepare(first)
 
 
@@ -265,7 +259,7 @@ def test_an_ended_session_is_assigned_nothing(tmp_path, first):
     service = Service(tmp_path)
     service.assign(first, [1])
     service.commit(first)
-    with pytest.raises(CommitFencedError):
+    with pytest.raises(errors.CommitFencedError):
         service.assign(first, [2])
 
 
@@ -273,7 +267,7 @@ def test_a_newer_session_of_the_user_ends_the_older(tmp_path, first):
     service = Service(tmp_path, target_row_num=2)
     service.assign(first, [1, 2])
     assert service.assign(SessionId("job", 2), [3]) == [0]
-    with pytest.raises(CommitFencedError):
+    with pytest.raises(errors.CommitFencedError):
         service.assign(first, [4])
 
 
@@ -316,7 +310,7 @@ def test_locate_sees_a_snapshot_as_it_was(tmp_path, first):
 def test_no_more_buckets_than_there_are_numbers(tmp_path, first, monkeypatch):
     monkeypatch.setattr(bucket_filling, "MAX_BUCKETS", 3)
     service = Service(tmp_path, target_row_num=1)
-    with pytest.raises(OptionError) as error:
+    with pytest.raises(errors.OptionError) as error:
         service.assign(first, range(4))
     assert error.value.key == "dynamic-bucket.target-row-num"
 
@@ -328,6 +322,6 @@ def test_a_torn_index_file_is_named(tmp_path, first):
     ((file,),) = index_files(service.store, service.snapshots.latest(), HASH).values()
     path = paths.index(file.file_name)
     service.store.write(path, service.store.read(path)[:5])
-    with pytest.raises(CorruptFileError) as error:
+    with pytest.raises(errors.CorruptFileError) as error:
         Service(tmp_path).assign(SessionId("other", 1), [1])
     assert file.file_name in error.value.path

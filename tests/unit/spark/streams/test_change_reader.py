@@ -10,15 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pkray
-from pkray.errors import (
-    InputError,
-    OptionError,
-    SnapshotNotFoundError,
-    TableNotFoundError,
-    TableReplacedError,
-    TagNotFoundError,
-    UnsupportedError,
-)
+from pkray import errors
 from pkray.spark.source import TableSource
 from pkray.spark.streams.change_reader import ChangeReader
 from tests.effort import examples
@@ -117,7 +109,7 @@ def test_without_a_column_of_kinds_rows_are_upserts_and_a_deletion_ends_the_stre
         writer.commit()
     assert all_rows(query.batches(reader(catalog))) == [(1, 2)]
     put(table, {1: None})
-    with pytest.raises(UnsupportedError, match=r"snapshot 3 of db\.t deleted rows"):
+    with pytest.raises(errors.UnsupportedError, match=r"snapshot 3 of db\.t deleted rows"):
         all_rows(query.batches(reader(catalog)))
 
 
@@ -144,9 +136,9 @@ def test_a_stream_whose_first_snapshot_has_expired_goes_on(catalog):
     put(table, {2: 2})
     table.expire_snapshots(retain_max=1, retain_min=1)
     assert all_rows(query.batches(reader(catalog, **first))) == [(2, 2)]
-    with pytest.raises(SnapshotNotFoundError):
+    with pytest.raises(errors.SnapshotNotFoundError):
         all_rows(Query().batches(reader(catalog, **first)))
-    with pytest.raises(SnapshotNotFoundError):
+    with pytest.raises(errors.SnapshotNotFoundError):
         made = source(catalog, **first)
         made.reader(made.schema())
 
@@ -196,12 +188,12 @@ def test_a_table_made_anew_under_its_name_is_refused(catalog, restarted):
     made = reader(catalog, consumer="job")
     assert all_rows(query.batches(made)) == [(1, 1)]
     catalog.drop_table("db.t")
-    with pytest.raises(TableNotFoundError):
+    with pytest.raises(errors.TableNotFoundError):
         all_rows(query.batches(reader(catalog) if restarted else made))
     table = create(catalog)
     for number in range(4):
         put(table, {number: 7})
-    with pytest.raises(TableReplacedError, match="another one created in its place"):
+    with pytest.raises(errors.TableReplacedError, match="another one created in its place"):
         all_rows(query.batches(reader(catalog, consumer="job") if restarted else made))
     assert table.consumers.list().num_rows == 0
 
@@ -215,11 +207,11 @@ def test_a_table_that_was_rolled_back_and_written_anew_is_refused(catalog, resta
     made = reader(catalog)
     assert len(all_rows(query.batches(made))) == 2
     table.rollback_to(1)
-    with pytest.raises(SnapshotNotFoundError, match="rolled back to snapshot 1"):
+    with pytest.raises(errors.SnapshotNotFoundError, match="rolled back to snapshot 1"):
         all_rows(query.batches(reader(catalog) if restarted else made))
     put(table, {2: 7})
     put(table, {3: 7})
-    with pytest.raises(SnapshotNotFoundError, match="rolled back and written anew"):
+    with pytest.raises(errors.SnapshotNotFoundError, match="rolled back and written anew"):
         all_rows(query.batches(reader(catalog) if restarted else made))
 
 
@@ -233,15 +225,15 @@ def test_a_checkpoint_of_before_goes_on(catalog):
 
 
 BAD: dict[str, tuple[dict[str, Any], type[Exception], str]] = {
-    "a watermark": ({"watermark": 1, **KINDS}, OptionError, "does not begin at a watermark"),
-    "no rows": ({"max_rows": 0}, OptionError, "max-rows is 0"),
-    "no number": ({"max_rows": "many"}, OptionError, "max-rows is 'many'"),
-    "a column's name": ({"row_kind_column": "v"}, OptionError, "a column of db.t"),
-    "two moments": ({"snapshot_id": 1, "tag": "a"}, OptionError, "give one of them"),
-    "a tag that is not there": ({"tag": "a"}, TagNotFoundError, "a"),
-    "a column that is not there": ({"columns": "w"}, InputError, "'w'"),
-    "a system table": ({"table": "db.t$files", **KINDS}, UnsupportedError, "system table"),
-    "no table": ({"table": "db.u"}, TableNotFoundError, "db.u"),
+    "a watermark": ({"watermark": 1, **KINDS}, errors.OptionError, "does not begin at a watermark"),
+    "no rows": ({"max_rows": 0}, errors.OptionError, "max-rows is 0"),
+    "no number": ({"max_rows": "many"}, errors.OptionError, "max-rows is 'many'"),
+    "a column's name": ({"row_kind_column": "v"}, errors.OptionError, "a column of db.t"),
+    "two moments": ({"snapshot_id": 1, "tag": "a"}, errors.OptionError, "give one of them"),
+    "a tag that is not there": ({"tag": "a"}, errors.TagNotFoundError, "a"),
+    "a column that is not there": ({"columns": "w"}, errors.InputError, "'w'"),
+    "a system table": ({"table": "db.t$files", **KINDS}, errors.UnsupportedError, "system table"),
+    "no table": ({"table": "db.u"}, errors.TableNotFoundError, "db.u"),
 }
 
 
@@ -256,7 +248,7 @@ def test_what_is_no_stream_is_refused(catalog, name):
 def test_options_of_a_stream_are_refused_in_a_batch(catalog):
     create(catalog)
     made = source(catalog, consumer="job")
-    with pytest.raises(OptionError, match=r"'consumer' is of spark\.readStream"):
+    with pytest.raises(errors.OptionError, match=r"'consumer' is of spark\.readStream"):
         made.reader(made.schema())
 
 
