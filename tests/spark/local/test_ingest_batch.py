@@ -22,13 +22,6 @@ def test_a_dataframe_becomes_the_tables_rows(spark, catalog):
     assert content(table).equals(spark_rows(df.distinct()).cast(SCHEMA))
 
 
-def test_rows_replace_those_of_their_key(spark, catalog):
-    table = create(catalog)
-    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0), (2, "b", 2.0))), table)
-    pkray.spark.ingest(spark.createDataFrame(rows((2, "c", None), (3, "d", 3.0))), table)
-    assert content(table).equals(rows((1, "a", 1.0), (2, "c", None), (3, "d", 3.0)))
-
-
 def test_row_kinds_delete_and_update(spark, catalog):
     table = create(catalog)
     pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0), (2, "b", 2.0))), table)
@@ -50,28 +43,6 @@ def test_a_batch_is_a_span_with_its_commit_below_it(spark, catalog):
     made = {each.name: each for each in exporter.get_finished_spans()}
     batch, commit = made["pkray.spark_batch"], made["pkray.commit"]
     assert commit.parent.span_id == batch.context.span_id
-
-
-def test_the_same_name_again_makes_no_snapshot(spark, catalog):
-    table = create(catalog)
-    name = {"commit_user": "job", "commit_identifier": 3}
-    first = pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table, **name)
-    again = pkray.spark.ingest(spark.createDataFrame(rows((1, "b", 2.0))), table, **name)
-    assert again.id == first.id
-    assert content(table).equals(rows((1, "a", 1.0)))
-
-
-def test_a_bad_row_leaves_the_table_as_it_was(spark, catalog):
-    table = create(catalog)
-    pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), table)
-    before = table.latest_snapshot().id
-    bad = spark.range(1000, numPartitions=4).selectExpr(
-        "nullif(id, 777) AS id", "'b' AS name", "1.0D AS amount"
-    )
-    with pytest.raises(InputError):
-        pkray.spark.ingest(bad, table)
-    assert table.latest_snapshot().id == before
-    assert content(table).equals(rows((1, "a", 1.0)))
 
 
 def test_rows_of_a_job_that_died_are_not_there_after_the_next(spark, catalog, tmp_path):

@@ -1,13 +1,11 @@
 """Continuous queries over Spark streams: each micro-batch is one epoch, once."""
 
-import time
-
 import pyarrow as pa
 import pytest
 
 import pkray.spark
 from pkray.errors import OptionError, QueryFailedError, SchemaError, UnsupportedError
-from tests.spark.tables import create, file_stream, rows, write_files
+from tests.spark.tables import file_stream, rows, write_files
 
 FILES = (
     rows((1, "a", 1.0), (2, "b", 2.0)),
@@ -63,41 +61,12 @@ def test_each_micro_batch_is_one_epoch_of_the_result(catalog, stream, written):
     assert query.verify()
 
 
-def test_a_stream_is_joined_with_a_table(catalog, stream):
-    names = create(
-        catalog, "db.names", pa.schema([("key", pa.string()), ("full", pa.string())]), ["key"]
-    )
-    names.upsert([{"key": "a", "full": "Ada"}])
-    view(catalog, stream(*FILES))
-    query = catalog.sql("SELECT id, full FROM clicks JOIN db.names ON name = key").materialize(
-        "db.named"
-    )
-    query.wait({"stream": 3}, timeout=120)
-    assert content(catalog, "db.named") == [(1, "Ada"), (3, "Ada")]
-
-    later = names.upsert([{"key": "b", "full": "Bob"}, {"key": "a", "full": "Alan"}])
-    query.wait({"db.names": later.id})
-    assert content(catalog, "db.named") == [(1, "Alan"), (2, "Bob"), (3, "Alan"), (5, "Bob")]
-    query.stop()
-    assert query.status()["streams"] == {"stream": "stopped"}
-
-
 KINDS = "kind STRING, id BIGINT, name STRING"
 
 
 def kinds(*changes: tuple) -> pa.Table:
     columns = list(zip(*changes, strict=True))
     return pa.table({"kind": columns[0], "id": columns[1], "name": columns[2]})
-
-
-def test_kinds_of_rows_take_others_away(catalog, stream):
-    files = (
-        kinds(("+I", 1, "a"), ("+I", 2, "b"), ("+I", 2, "b")),
-        kinds(("-U", 1, "a"), ("+U", 1, "z"), ("-D", 2, "b")),
-    )
-    view(catalog, stream(*files, schema=KINDS, row_kinds="kind"))
-    ended(catalog.sql("SELECT * FROM clicks").materialize("db.copy", trigger="available_now"))
-    assert content(catalog, "db.copy") == [(1, "z"), (2, "b")]
 
 
 def test_changes_by_key_replace_rows(catalog, stream, written):
@@ -131,17 +100,6 @@ def test_a_failed_stream_fails_the_query_with_the_cause(catalog, spark, tmp_path
     )
     with pytest.raises(QueryFailedError, match="it broke"):
         query.wait({"stream": 1}, timeout=120)
-
-
-def test_a_row_that_cannot_be_computed_stops_the_stream(catalog, stream):
-    view(catalog, stream(*FILES))
-    query = catalog.sql("SELECT id, CAST(name AS INT) AS n FROM clicks").materialize("db.copy")
-    with pytest.raises(QueryFailedError, match="'a'"):
-        query.wait({"stream": 1}, timeout=120)
-    deadline = time.monotonic() + 30
-    while query.status()["streams"] == {"stream": "running"} and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert query.status()["streams"] == {"stream": "stopped"}
 
 
 def test_a_stopped_query_goes_on_at_the_next_micro_batch(catalog, stream, tmp_path):
@@ -182,32 +140,6 @@ def test_a_stream_whose_checkpoint_is_gone_is_not_taken_for_the_one_before(
     with pytest.raises(QueryFailedError, match="its checkpoint is another"):
         query.wait_ended(120)
     assert content(catalog, "db.totals") == EXPECTED
-
-
-def test_a_watermark_is_declared_of_a_stream(catalog, stream):
-    schema = "id BIGINT, ts TIMESTAMP_NTZ"
-    events = pa.table({"id": [1], "ts": pa.array([0], pa.timestamp("us"))})
-    relation = stream(events, schema=schema, watermark=("ts", "ts - INTERVAL '5' SECOND"))
-    described = relation.describe().to_pylist()
-    assert described[1]["watermark"] == "ts - INTERVAL '5' SECOND"
-    view(catalog, relation)
-    ended(catalog.sql("SELECT id FROM clicks").materialize("db.ids", trigger="available_now"))
-    assert content(catalog, "db.ids") == [(1,)]
-
-
-def test_changes_of_a_stream_are_followed(stream):
-    with stream(*FILES).group_by("name").agg(n="count(*)").stream(trigger="available_now") as made:
-        found = pa.Table.from_batches(made).to_pylist()
-    changes = [tuple(row.values()) for row in found]
-    assert sorted(changes, key=lambda each: each[1:]) == [
-        ("+I", 0, "a", 1),
-        ("+I", 0, "b", 1),
-        ("-U", 1, "a", 1),
-        ("+U", 1, "a", 2),
-        ("-U", 2, "b", 1),
-        ("+U", 2, "b", 2),
-        ("+I", 2, "c", 1),
-    ]
 
 
 def test_a_stream_has_no_bounded_run(stream):
