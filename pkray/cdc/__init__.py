@@ -49,7 +49,11 @@ What it does not do:
   to look it up. Columns are added, and bad records kept, by ingest and `start_ingest`, which take
   what `changes` returned as it is: a DataFrame that others run has its columns before it runs, and
   nowhere to put records. A micro-batch that brings columns is decoded twice.
-- Columns that are added without a schema are of the types that their first values show.
+- Columns that are added without a schema are of the types that their first values show, and are not
+  added before one of them is no null. A column that is renamed in the source is one that is added,
+  and one that events lack: with ``new_columns="add"`` and ``missing="null"`` rows have the old or
+  the new one, as their last event did. One that is wider there is to be made wider here, before
+  what does not fit comes.
 - A table of PostgreSQL 14 or newer is followed by one process, into an empty table; a newer process
   takes over. A commit may end within a transaction of the source. All first rows come in one
   commit, whose files are written before. Where the slot was dropped or made anew, the server is

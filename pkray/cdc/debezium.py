@@ -108,7 +108,7 @@ def changes_of(target: Target, events: Events, columns: ImageColumns) -> Changes
         NewColumns: events have columns that the target has not.
     """
     before, after = events.images["before"], events.images["after"]
-    known = set(target.values)
+    known = target.known
     strange = [*after.strange(known), *before.strange(known)]
     if strange:
         raise NewColumns.found(dict.fromkeys(strange), events, ("after", "before"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, get_args
 
@@ -169,10 +169,11 @@ class Decoder:
         check_word("unavailable", self.unavailable, UnavailablePolicy)
         self._reader = self._open()
 
-    def _open(self) -> _Reader | DebeziumAvro:
+    def _open(self, passed_over: frozenset[str] = frozenset()) -> _Reader | DebeziumAvro:
+        target = replace(self.target, passed_over=passed_over)
         if self.format is ChangeFormat.debezium_avro:
-            return DebeziumAvro(self.target, self.schemas)
-        return _READERS[self.format](self.target, self.handling)
+            return DebeziumAvro(target, self.schemas)
+        return _READERS[self.format](target, self.handling)
 
     def decode(self, records: Records) -> Changes:
         """Decode records; tombstones are passed over.
@@ -214,24 +215,23 @@ class Decoder:
             if is_avro
             else checked_texts(_without_tombstones(records.texts))
         )
+        reader = self._reader
         while True:
             try:
-                return [self._checked(part) for part in self._parts(checked, records.schema)]
+                parts = _parts(reader, checked, records.schema)
+                return [self._checked(part) for part in parts]
             except NewColumns as found:
                 if self.new_columns == "refuse":
-                    names = ", ".join(repr(each.name) for each in found.columns)
+                    names = ", ".join(map(repr, found.names))
                     raise InputError(
                         f"column {names} is not in the table: it has "
                         f"{', '.join(self.target.columns)}; add it, or say new_columns='add'",
-                        columns=[each.name for each in found.columns],
+                        columns=found.names,
                     ) from None
-                self.target = self.target.extended(found.columns)
-                self._reader = self._open()
-
-    def _parts(self, records: pa.Array, schema: str | None) -> list[Changes]:
-        if isinstance(self._reader, DebeziumAvro):
-            return self._reader.read(records, schema)
-        return self._reader.read(records)
+                if found.columns:
+                    self.target = self.target.extended(found.columns)
+                    self._reader = self._open()
+                reader = self._open(found.nulls)  # a later value shows their type
 
     def _checked(self, part: Changes) -> Changes:
         if self.unavailable == "refuse" and part.unavailable:
@@ -243,6 +243,12 @@ class Decoder:
                 column=name,
             )
         return Changes(part.rows, {}) if self.unavailable == "null" else part
+
+
+def _parts(reader: _Reader | DebeziumAvro, records: pa.Array, schema: str | None) -> list[Changes]:
+    if isinstance(reader, DebeziumAvro):
+        return reader.read(records, schema)
+    return reader.read(records)
 
 
 def check_word(name: str, word: object, words: Any) -> None:

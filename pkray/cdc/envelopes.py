@@ -18,11 +18,17 @@ _UNITS = {"_ms": "ms", "_us": "us", "_ns": "ns"}
 
 
 class NewColumns(Exception):
-    """Asks for columns that events have and the target has not."""
+    """Asks for columns that events have and the target has not.
 
-    def __init__(self, columns: Sequence[DataField]) -> None:
-        super().__init__(", ".join(each.name for each in columns))
-        self.columns = list(columns)
+    Args:
+        columns: those whose types are known.
+        nulls: those of which events show nothing but nulls, and no schema says the type.
+    """
+
+    def __init__(self, columns: Sequence[DataField], nulls: Iterable[str] = ()) -> None:
+        self.columns, self.nulls = list(columns), frozenset(nulls)
+        self.names = [*(each.name for each in columns), *sorted(self.nulls)]
+        super().__init__(", ".join(self.names))
 
     @classmethod
     def found(cls, names: Iterable[str], events: Events, images: Sequence[str]) -> NewColumns:
@@ -39,7 +45,9 @@ class NewColumns(Exception):
             for name, kind in inferred.items():
                 if name in found and pa.types.is_null(found[name]):
                     found[name] = kind
-        return cls([DataField(0, name, _wide(name, kind)) for name, kind in found.items()])
+        nulls = [name for name, kind in found.items() if pa.types.is_null(kind)]
+        shown = {name: kind for name, kind in found.items() if name not in nulls}
+        return cls([DataField(0, name, _wide(name, kind)) for name, kind in shown.items()], nulls)
 
 
 def _inferred(rows: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:
@@ -55,7 +63,7 @@ def _inferred(rows: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:
 
 
 def _wide(name: str, kind: pa.DataType) -> DataType:
-    if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_temporal(kind):
+    if pa.types.is_string(kind) or pa.types.is_temporal(kind):
         return DataType("STRING")
     if pa.types.is_nested(kind):
         raise UnsupportedError(

@@ -90,7 +90,7 @@ class OldValuesReader:
         else:
             owners = np.flatnonzero(of_rows)
             data = _taken(data, owners)
-        known = set(self.target.values)
+        known = self.target.known
         strange = [*data.strange(known), *old.strange(known)]
         if strange:
             raise NewColumns.found(dict.fromkeys(strange), events, ("data",))

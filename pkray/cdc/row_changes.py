@@ -42,6 +42,7 @@ class Target:
             are, such as ``source.lsn``.
         may_lack: whether an event may lack columns, which are null then.
         sequence: the columns that say which row of a key is newer.
+        passed_over: further columns that events may have, all of whose values are null.
     """
 
     columns: Mapping[str, DataType]
@@ -49,6 +50,7 @@ class Target:
     metadata: Mapping[str, str] = field(default_factory=dict)
     may_lack: bool = False
     sequence: tuple[str, ...] = ()
+    passed_over: frozenset[str] = frozenset()
 
     @classmethod
     def from_schema(
@@ -79,6 +81,11 @@ class Target:
     def values(self) -> dict[str, DataType]:
         """The columns that are values of rows."""
         return {name: kind for name, kind in self.columns.items() if name not in self.metadata}
+
+    @property
+    def known(self) -> set[str]:
+        """The columns that rows of events may have."""
+        return {*self.values, *self.passed_over}
 
     def extended(self, added: Sequence[DataField]) -> Target:
         """Return a target with further columns."""

@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 import pkray.cdc
+from pkray.cdc.decoder import ChangeFormat, Decoder, Records
+from pkray.cdc.row_changes import Target
 from pkray.errors import ChangeRecordError, OptionError
 from pkray.schema.table_schema import TableSchema
 
@@ -233,15 +235,26 @@ def test_new_columns_are_taken_with_the_schema_s_types():
 
 
 def test_new_columns_without_a_schema_are_of_the_values_types():
-    more = {**ANNE, "n": 1, "x": 0.5, "s": "2020-01-01", "b": True, "nothing": None}
+    more = {**ANNE, "n": 1, "x": 0.5, "s": "2020-01-01", "b": True}
     texts = [json.dumps(event("c", None, each)) for each in (ANNE, more)]
     rows = pkray.cdc.decode(texts, format="debezium-json", schema=CUSTOMERS, new_columns="add")
-    kinds = [str(rows.schema.field(name).type) for name in ("n", "x", "s", "b", "nothing")]
-    assert kinds == ["int64", "double", "string", "bool", "string"]
+    kinds = [str(rows.schema.field(name).type) for name in ("n", "x", "s", "b")]
+    assert kinds == ["int64", "double", "string", "bool"]
     assert rows.select(["n", "s"]).to_pylist() == [
         {"n": None, "s": None},
         {"n": 1, "s": "2020-01-01"},
     ]
+
+
+def test_a_new_column_without_a_schema_is_added_with_its_first_value():
+    """Nulls alone show no type: a number that follows them is one, in a later batch too."""
+    target = Target.from_schema(CUSTOMERS, may_lack=True)
+    decoder = Decoder(ChangeFormat.debezium_json, target, new_columns="add")
+    for n, columns in ((None, []), (1, ["n"]), (None, ["n"])):
+        texts = pa.array([json.dumps(event("c", None, {**ANNE, "n": n}))], pa.large_binary())
+        rows = decoder.decode(Records(texts, "stream")).rows
+        assert [*decoder.target.columns][len(CUSTOMERS) :] == columns
+        assert [rows.column(name).to_pylist() for name in columns] == [[n] for _ in columns]
 
 
 UNAVAILABLE = "__debezium_unavailable_value"
