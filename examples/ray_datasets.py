@@ -43,7 +43,8 @@ def main() -> None:
         bought.write_datasink(pkray.ray_data.sink(orders))
 
         rows = pkray.ray_data.read(orders, columns=["customer", "amount"])
-        groups = rows.groupby("customer").map_groups(summed, batch_format="pyarrow")
+        by_customer = rows.groupby("customer", num_partitions=2)  # there are few of them
+        groups = by_customer.map_groups(summed, batch_format="pyarrow")
         groups.write_datasink(pkray.ray_data.sink(features))
 
         for row in sorted(features.to_arrow().to_pylist(), key=lambda each: each["customer"]):

@@ -2,20 +2,26 @@
 
 python tests/benchmarks/bench_ray_data.py [--rows 10000000] [--runs 3]
 
-Prints rows a second, ratios, and what the driver's memory grew by while rows were written.
+Prints rows a second, ratios, what the driver's memory grew by while rows were written and read, and
+the most that a process of Ray's had. Both sides read the same columns of the same files, in as many
+blocks.
 """
 
 import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from harness import parsed, peak_bytes, reset_peak
 
 import pkray
 
+BLOCKS = 8
 WARM = 2
 """Runs of each side before those that count: processes start, and import what they need."""
 
@@ -26,9 +32,48 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def drained(dataset: Any) -> None:
-    for _ in dataset.iter_internal_ref_bundles():
-        pass
+def drained(dataset: Any) -> tuple[int, int]:
+    """Run a Dataset; give how many blocks and rows it has."""
+    bundles = list(dataset.iter_internal_ref_bundles())
+    return sum(len(each.blocks) for each in bundles), sum(each.num_rows() for each in bundles)
+
+
+def narrowed(read: Callable[[], Any]) -> tuple[int, int]:
+    return drained(read().select_columns(["id", "a"]))
+
+
+class Workers:
+    """Watches Ray's processes.
+
+    Attributes:
+        peak: the most bytes that one of them had, without memory that is shared.
+    """
+
+    def __init__(self) -> None:
+        self.peak = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.1):
+            self.peak = max([self.peak, *self._sizes()])
+
+    @staticmethod
+    def _sizes() -> Iterator[int]:
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, StopIteration):
+                if (folder / "cmdline").read_bytes().startswith(b"ray::"):
+                    lines = (folder / "status").read_text().splitlines()
+                    line = next(each for each in lines if each.startswith("RssAnon"))
+                    yield int(line.split()[1]) << 10
 
 
 def main() -> None:
@@ -42,38 +87,51 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
 
     ray.data.DataContext.get_current().enable_progress_bars = False
     columns = [("id", "BIGINT"), ("a", "BIGINT"), ("b", "DOUBLE")]
-    table = catalog.create_table("bench.t", columns, ["id"], options={"bucket": "8"})
+    table = catalog.create_table("bench.t", columns, ["id"], options={"bucket": str(BLOCKS)})
 
     def rows_of(batch: Any) -> Any:
         numbers = batch["id"]
         return batch.append_column("a", numbers).append_column("b", numbers.cast("double"))
 
     dataset = ray.data.range(rows).map_batches(rows_of, batch_format="pyarrow").materialize()
-
-    reset_peak()
-    before = peak_bytes()
     dropped = seconds(lambda: drained(dataset.map_batches(lambda each: {}, batch_format="pyarrow")))
-    wrote = seconds(lambda: dataset.write_datasink(pkray.ray_data.sink(table)))
-    grown = peak_bytes() - before
+    wrote = measured("write", rows, lambda: dataset.write_datasink(pkray.ray_data.sink(table)))
     print(f"sink: {rows / wrote:,.0f} rows/s, {dropped / wrote:.2f} of a task that drops them")
-    print(f"driver: {grown >> 20} MB more while {rows:,} keys were written")
 
-    table.compact()
-    files = [str(p) for p in Path(table.location.url).rglob("*.parquet") if "level" not in p.name]
-    named = set(table.system("files")["file_path"].to_pylist())
-    live = [each for each in files if any(each.endswith(Path(name).name) for name in named)]
-    reads: dict[str, Callable[[], object]] = {
-        "parquet": lambda: drained(ray.data.read_parquet(live).select_columns(["id", "a"])),
-        "ours": lambda: drained(pkray.ray_data.read(table).select_columns(["id", "a"])),
+    table.compact(full=True)
+    folder = Path(table.location.url.removeprefix("file://"))
+    names = {Path(each).name for each in table.system("files")["file_path"].to_pylist()}
+    files = sorted(str(each) for each in folder.rglob("*.parquet") if each.name in names)
+    assert len(files) == len(names)
+    how = {"override_num_blocks": len(files)}
+    reads: dict[str, Callable[[], Any]] = {
+        "parquet": lambda: ray.data.read_parquet(files, **how),
+        "ours": lambda: pkray.ray_data.read(table, **how),
     }
+    read = {name: partial(narrowed, each) for name, each in reads.items()}
+    results = {name: work() for name, work in read.items()}
+    assert len(set(results.values())) == 1, results
     times: dict[str, list[float]] = {name: [] for name in reads}
     for number in range(WARM + runs):  # by turns, each as often
-        for name, read in reads.items():
-            taken = seconds(read)
+        for name, work in read.items():
+            taken = seconds(work)
             if number >= WARM:
                 times[name].append(taken)
     parquet, ours = (statistics.median(times[name]) for name in ("parquet", "ours"))
-    print(f"read: {rows / ours:,.0f} rows/s, {parquet / ours:.2f} of read_parquet")
+    print(f"read: {rows / ours:,.0f} rows/s, {parquet / ours:.2f} of read_parquet, of")
+    print(f"{len(files)} files, and as many blocks: {ours:.2f} s and {parquet:.2f} s")
+    measured("read", rows, read["ours"])
+
+
+def measured(name: str, rows: int, work: Callable[[], object]) -> float:
+    """Print what memory grew by; give the seconds."""
+    reset_peak()
+    before = peak_bytes()
+    with Workers() as workers:
+        taken = seconds(work)
+    grown = peak_bytes() - before
+    print(f"{name} of {rows:,} rows: driver {grown >> 20} MB more, workers {workers.peak >> 20} MB")
+    return taken
 
 
 if __name__ == "__main__":
