@@ -1,5 +1,6 @@
 """The whole path in an object store: moto's server stands for S3."""
 
+import pickle
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -169,3 +170,20 @@ def test_a_folder_takes_backups_of_a_bucket(connect, tmp_path):
     backups = catalog.backups(tmp_path / "backups")
     assert backups.create("one").tables == ["db.t"]
     assert backups.verify("one").is_whole
+
+
+def test_the_changelog(connect):
+    table = create(connect(), {"changelog-producer": "lookup"})
+    put(table, rows(0, 2, "a"))
+    put(table, rows(1, 2, "b"))
+    log = table.changelog()
+    found = sorted(zip(*(log[name].to_pylist() for name in ("id", "_row_kind", "v")), strict=True))
+    assert found == [(0, "+I", "a"), (1, "+I", "a"), (1, "+U", "b"), (1, "-U", "a"), (2, "+I", "b")]
+
+
+def test_parts_of_a_read_go_to_other_processes(connect):
+    table = create(connect())
+    put(table, rows(0, 20, "a"))
+    splits = pickle.loads(pickle.dumps(table.splits()))
+    found = pa.Table.from_batches([batch for split in splits for batch in split.read()])
+    assert rows_of(found, KEY) == rows_of(table.to_arrow(), KEY)

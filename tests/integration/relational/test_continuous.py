@@ -484,3 +484,14 @@ def test_a_row_that_is_updated_and_deleted_in_one_epoch_is_gone(catalog):
     query.resume().wait({"default.t": last.id})
     assert content(catalog) == Counter([(2, 2)])
     assert query.verify().equal
+
+
+def test_every_snapshot_of_a_result_is_proved(catalog, put):
+    first = put({1: 1, 2: 2})
+    query = catalog.sql(TOTALS).materialize("default.r")
+    query.wait({"default.t": first})
+    for number in range(4):
+        query.wait({"default.t": put({number: number * 3, 9: number})})
+    snapshots = catalog.load_table("default.r").system("snapshots")["snapshot_id"].to_pylist()
+    assert len(snapshots) == 5
+    assert all(query.verify(each).equal for each in snapshots)
