@@ -19,6 +19,8 @@ from pkray.errors import (
 from pkray.format.snapshot import COMPACT
 from pkray.inspection.cells import cell, columns_of, first_rows, rows_of
 from pkray.relational.cancellation import Cancellation, under
+from pkray.relational.continuous.log.late_rows import LATE
+from pkray.relational.continuous.log.skipped_rows import NAME as ERRORS
 from pkray.relational.continuous.outlets.result_history import EPOCH, SOURCES
 
 _EPOCHS = 100
@@ -93,10 +95,27 @@ def state(catalog: Catalog, name: str, node: int, count: int) -> dict[str, Any]:
     Raises:
         QueryNotFoundError, TableNotFoundError: there is no such query or state.
     """
+    return _kept(catalog, name, f"state_{node}", count)
+
+
+def left_out(catalog: Catalog, name: str, count: int) -> dict[str, Any]:
+    """Read the first rows that a query left out, as its newest checkpoint has them: those that came
+    late, and those that it could not compute.
+
+    Raises:
+        QueryNotFoundError: there is no such query.
+        TableNotFoundError: it goes to a program.
+    """
+    return {system: _kept(catalog, name, system, count) for system in (LATE, ERRORS)}
+
+
+def _kept(catalog: Catalog, name: str, system: str, count: int) -> dict[str, Any]:
     tables = catalog.query(name).tables
     if not tables:
-        raise TableNotFoundError(f"the query {name} goes to a program, and has no table of states")
-    rows = catalog.load_table(f"{tables[0]}$state_{node}")
+        raise TableNotFoundError(
+            f"the query {name} goes to a program, and has no table of {system}"
+        )
+    rows = catalog.load_table(f"{tables[0]}${system}")
     kept = first_rows(iter(rows.to_batches()), count)
     made = pa.Table.from_batches(kept) if kept else pa.table({})
     return {"columns": columns_of(made.schema), "rows": rows_of(made)}

@@ -133,6 +133,10 @@ class Answers:
         named = request.path_params
         return await self._json(queries.state, named["name"], named["node"], _ROWS)
 
+    async def left_out(self, request: Request) -> Response:
+        """Read the rows that a query left out."""
+        return await self._json(queries.left_out, request.path_params["name"], _ROWS)
+
     async def verify(self, request: Request) -> Response:
         """Compare the result of a query with a bounded run."""
         return await self._json(queries.verify, request.path_params["name"])
@@ -256,6 +260,7 @@ def application(
             Route("/api/queries/{name}", answers.query),
             Route("/api/queries/{name}/epochs", answers.epochs),
             Route("/api/queries/{name}/state/{node:int}", answers.state),
+            Route("/api/queries/{name}/left-out", answers.left_out),
             Route("/api/queries/{name}/verify", answers.verify, methods=["POST"]),
             Route("/api/queries/{name}/diff", answers.diff, methods=["POST"]),
             Route("/api/explain", answers.explain, methods=["POST"]),

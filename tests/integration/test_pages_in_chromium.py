@@ -292,6 +292,7 @@ def test_a_key_is_looked_up(page):
         ("table", "Show what compaction did", "Compactions of the snapshots"),
         ("table", "Show rows", "100 rows of snapshot"),
         ("query", "Show the epochs before", "Epochs that changed the result"),
+        ("query", "Show the rows that were left out", "Rows that came late: none."),
         ("query", "Verify the result", "equal at snapshot"),
     ],
 )

@@ -335,6 +335,20 @@ def test_what_an_operator_remembers_is_shown(catalog, query):
     refused(web, f"/api/queries/{query.name}/state/99", 404)
 
 
+def test_rows_that_a_query_left_out_are_shown(catalog, query):
+    text = "SELECT k, 6 / (v - 1) AS w FROM q.s"
+    skipping = catalog.sql(text).materialize("q.w", on_error="skip")
+    skipping.wait({"q.s": catalog.load_table("q.s").latest_snapshot().id}, _WAIT_SECONDS)
+    skipping.stop()
+    found = answer(client(catalog), f"/api/queries/{skipping.name}/left-out")
+    skipping.drop()
+    assert found["late"]["rows"] == []
+    columns = [each["name"] for each in found["errors"]["columns"]]
+    (kept,) = [dict(zip(columns, row, strict=True)) for row in found["errors"]["rows"]]
+    assert kept["row"] == '{"k": 1, "v": 1}'
+    assert "zero" in kept["error"]
+
+
 def test_a_result_is_verified(catalog, query):
     found = client(catalog).post(f"/api/queries/{query.name}/verify").json()
     assert (found["equal"], found["missing"]["rows"]) == (True, [])

@@ -74,6 +74,11 @@ function States({ path, nodes }) {
     <${Asked} key=${chosen} label="Show what it remembers" path=${`${path}/state/${chosen}`}>${(found) => html`<${Cells} caption=${`${found.rows.length} rows of the state of ${chosen}, at the newest checkpoint`} found=${found} />`}<//></div>`;
 }
 
+function LeftOut({ path }) {
+  const left = [["late", "Rows that came late"], ["errors", "Rows that could not be computed"]];
+  return html`<div class="row"><${Asked} label="Show the rows that were left out" path=${`${path}/left-out`}>${(found) => left.map(([kind, caption]) => (found[kind].rows.length ? html`<${Cells} caption=${caption} found=${found[kind]} />` : html`<p class="quiet">${caption}: none.</p>`))}<//></div>`;
+}
+
 function Savepoints({ name, savepoints, allowed }) {
   const [savepoint, setSavepoint] = useState("");
   const may = allows(allowed, "query", "make-savepoint");
@@ -146,5 +151,6 @@ export function Query({ name, allowed, recorded }) {
     ]} />
     <h2>Savepoints</h2><${Savepoints} name=${name} savepoints=${found.savepoints} allowed=${allowed} />
     ${!recorded && html`<h2>State</h2><${States} path=${path} nodes=${found.graph.nodes} />
+    <h2>Rows left out</h2><${LeftOut} path=${path} />
     <h2>Upgrade</h2><${Newer} path=${path} name=${name} allowed=${allowed} upgrade=${found.upgrade} />`}`}<//>`;
 }
