@@ -21,7 +21,7 @@ def processes() -> Iterator[Processes]:
 @pytest.mark.parametrize(
     "seeds",
     [
-        pytest.param(range(2), id="2 lives"),
+        pytest.param(range(1), id="1 life"),
         *(
             pytest.param(range(first, first + 20), id=f"20 from {first}", marks=pytest.mark.slow)
             for first in range(0, 200, 20)

@@ -101,8 +101,8 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "workers", "every"),
     [
-        ("sessions", "one worker", stride(60)),
-        ("so far", "two workers", stride(110)),
+        ("sessions", "one worker", stride(120)),
+        ("so far", "two workers", stride(220)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in WINDOWS
@@ -138,8 +138,8 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
 @pytest.mark.parametrize(
     ("name", "workers", "every"),
     [
-        ("totals", "one worker", stride(60)),
-        ("totals", "rescaled", stride(60)),
+        ("totals", "one worker", stride(120)),
+        ("totals", "rescaled", stride(120)),
         *(
             pytest.param(name, workers, 1, marks=pytest.mark.slow)
             for name in QUERIES

@@ -34,6 +34,7 @@ def grown(early: Taken, late: Taken) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_what_epochs_leave_behind_is_forgotten_with_its_files(tmp_path):
     found = run(str(tmp_path), OFTEN, 90, 30)
     (_, early, *_), *_, (_, late, *_) = found.series

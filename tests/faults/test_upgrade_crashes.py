@@ -101,8 +101,8 @@ def content(table: Any) -> Counter[tuple[tuple[str, Any], ...]]:
 @pytest.mark.parametrize(
     ("name", "runs", "goes_back", "every"),
     [
-        ("kept", False, False, stride(100)),
-        ("grown", True, True, stride(150)),
+        ("kept", False, False, stride(200)),
+        ("grown", True, True, stride(300)),
         *(
             pytest.param(name, runs, goes_back, 2, marks=pytest.mark.slow)
             for name in NEWER

@@ -159,7 +159,7 @@ def through_its_life(
     checked.check(conditions[1::4])
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", SCALARS)
 def test_a_type_as_value(make, kind):
     values = [*SCALARS[kind].values, None]

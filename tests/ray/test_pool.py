@@ -99,7 +99,9 @@ def test_rows_of_killed_owners_are_seen_before_their_commit(tables, job):
     assert appended(table, job) == [1]
 
 
-@pytest.mark.parametrize("part", ["coordinator", 0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "part", ["coordinator", *(pytest.param(bucket, marks=pytest.mark.slow) for bucket in (0, 1))]
+)
 def test_a_worker_that_was_stopped_and_wakes_publishes_and_answers_nothing(
     catalog, tables, job, part
 ):

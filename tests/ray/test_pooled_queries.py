@@ -92,7 +92,13 @@ def test_a_failing_query_ends_alone(catalog, queries, change):
     failing.drop()
 
 
-@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(signal.SIGKILL, id="killed"),
+        pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.slow),
+    ],
+)
 def test_others_take_over_the_queries_of_a_worker_that_is_lost(queries, change, sent):
     lost = queries[0].status()["process"]
     os.kill(lost, sent)
@@ -105,6 +111,7 @@ def test_others_take_over_the_queries_of_a_worker_that_is_lost(queries, change, 
     all_read(queries, change({3: int(sent)}))
 
 
+@pytest.mark.slow
 def test_queries_go_on_by_themselves_when_keeper_and_worker_are_lost(catalog, queries, change):
     import ray
 

@@ -108,6 +108,7 @@ def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
     assert host_names() == []
 
 
+@pytest.mark.slow
 def test_a_query_in_an_actor_is_upgraded_and_goes_back(ray_catalog, put):
     query = ray_catalog.sql(TOTALS).materialize("default.r")
     query.wait({"default.t": put({1: 1, 2: 2, 3: 3})})

@@ -121,6 +121,7 @@ def test_a_service_that_was_stopped_is_started_from_files_alone(catalog, table, 
         assert other.query("db.r").verify().equal
 
 
+@pytest.mark.slow
 def test_what_is_lost_with_all_processes_comes_back_but_for_stopped_queries(catalog, table):
     import ray
 
@@ -216,6 +217,7 @@ def processes(catalog) -> dict:
     return {each.name: each.pid for each in placed if each.kind in ("keeper", "worker")}
 
 
+@pytest.mark.slow
 def test_workers_begin_anew_one_after_the_other_while_writers_go_on(catalog, table):
     committed: list[int] = []
     ended = threading.Event()

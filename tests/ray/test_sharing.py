@@ -40,6 +40,7 @@ def environment(tmp_path):
 
 
 @pytest.mark.ray
+@pytest.mark.slow
 def test_a_second_process_sees_what_the_first_has_not_committed(tmp_path, environment):
     warehouse = str(tmp_path / "warehouse")
     first = subprocess.Popen(
@@ -57,11 +58,11 @@ def test_a_second_process_sees_what_the_first_has_not_committed(tmp_path, enviro
             env=environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=240,
         )
         assert second.stdout == "[{'id': 7}]\n", second.stderr
     finally:
-        _, said = first.communicate("\n", timeout=60)
+        _, said = first.communicate("\n", timeout=240)
     assert "started a Ray cluster at" in said
     assert "ray start --head" in said
 

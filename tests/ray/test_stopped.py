@@ -17,7 +17,9 @@ pytestmark = pytest.mark.ray
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
-@pytest.fixture(scope="module", params=["pooled", "dedicated"])
+@pytest.fixture(
+    scope="module", params=["pooled", pytest.param("dedicated", marks=pytest.mark.slow)]
+)
 def shared(request, ray_cluster, tmp_path_factory):
     """A table of two owners, whose callers do not wait long."""
     options = {"owners": 2, "pool_workers": 2, "call_timeout": 2, "lookup_timeout": 1}

@@ -14,7 +14,7 @@ from pkray import logs, spans, tracing
 pytestmark = pytest.mark.ray
 
 
-@pytest.fixture(params=["pooled", "dedicated"])
+@pytest.fixture(params=["pooled", pytest.param("dedicated", marks=pytest.mark.slow)])
 def table(request, ray_catalog):
     options = {"bucket": "2", "service.dedicated": str(request.param == "dedicated").lower()}
     columns = [("k", "BIGINT"), ("v", "INT")]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.ray
 SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
-@pytest.fixture(params=["pooled", "dedicated"])
+@pytest.fixture(params=["pooled", pytest.param("dedicated", marks=pytest.mark.slow)])
 def table(request, ray_catalog):
     options = {"bucket": "1", "service.dedicated": str(request.param == "dedicated").lower()}
     table = ray_catalog.create_table("db.t", SCHEMA, ["id"], options=options)

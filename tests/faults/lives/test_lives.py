@@ -7,9 +7,9 @@ from tests.faults.lives.planted import planted
 from tests.faults.lives.random_lives import live, play, shorter
 from tests.faults.lives.scripts import SCRIPTS
 
-LIVES = 5
+LIVES = 2
 SLOW_LIVES = 600
-TOGETHER = 5
+TOGETHER = 2
 
 
 @pytest.mark.parametrize(

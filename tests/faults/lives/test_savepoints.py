@@ -68,6 +68,7 @@ def attempted(fault: Fault) -> str:
 
 
 @pytest.mark.timeout(1800)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("fate", ["kill", "sleep"])
 @pytest.mark.parametrize(
     "path", ["savepoint", pytest.param("", marks=pytest.mark.slow)], ids=["few", "all"]

@@ -64,6 +64,7 @@ def slept(change: steps.Step, fault: Fault) -> str:
         return call
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize(
     "path", [DEFINITIONS, pytest.param(".queries/", marks=pytest.mark.slow)], ids=["few", "all"]

@@ -143,7 +143,7 @@ def test_of_two_at_once_the_newer_takes_over(broker, table):
     assert rows(table) == {key: newest.get(key, 0) for key in range(5)}
 
 
-@settings(max_examples=examples(4))
+@settings(max_examples=examples(2))
 @given(data=st.data())
 def test_histories_read_with_failing_commits_become_the_source_s_content(broker, data):
     history = data.draw(histories())

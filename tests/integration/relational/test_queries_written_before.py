@@ -206,7 +206,7 @@ def begin(tmp_path: Path) -> Iterator[Callable[[str], Resuming]]:
         catalog.close()
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("db", CONTENT)
 def test_it_is_read_as_it_was(tmp_path, db):
     with pkray.connect(unpack(db, tmp_path)) as catalog:
@@ -214,7 +214,7 @@ def test_it_is_read_as_it_was(tmp_path, db):
     assert found == {name: each for name, each in CONTENT[db].items() if name != "given"}
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("db", PLAIN)
 def test_it_goes_on_where_it_was(begin, db):
     before = begin(db)

@@ -82,7 +82,7 @@ EDITS = {
 }
 
 
-@pytest.mark.sampled(7)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("edit", EDITS)
 @pytest.mark.parametrize("runs", [True, False], ids=["running", "stopped"])
 def test_an_edit_gives_the_result_of_the_newer_plan_and_the_older_one_is_gone_back_to(

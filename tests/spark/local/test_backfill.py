@@ -69,6 +69,7 @@ def test_tables_are_joined_after_they_were_read(spark, catalog, orders):
     assert query.status()["epoch"] == 0
 
 
+@pytest.mark.slow
 def test_functions_of_users_run_on_spark(spark, catalog, orders, tmp_path):
     marks = str(tmp_path)
 
@@ -102,6 +103,7 @@ def test_rows_that_cannot_be_computed_are_skipped_here(spark, catalog, orders):
     assert catalog.load_table("db.result$errors").to_arrow().num_rows == 1
 
 
+@pytest.mark.slow
 def test_a_row_that_cannot_be_computed_fails_the_query(spark, catalog, orders):
     query = backfilled(catalog, "SELECT id, 1 / (id - 5) AS x FROM db.orders")
     with pytest.raises(QueryFailedError, match=r"the backfill failed: .*DIVIDE_BY_ZERO"):

@@ -180,6 +180,7 @@ NESTED_ROWS = [
 ]
 
 
+@pytest.mark.slow
 def test_nested_types_survive_the_way_through_spark(spark, catalog):
     table = create(catalog, schema=NESTED, primary_keys=["k"])
     copy = create(catalog, "db.copy", schema=NESTED, primary_keys=["k"])

@@ -69,6 +69,7 @@ def test_a_long_chain_gives_what_short_ones_in_brackets_give(operator: str) -> N
     assert made(f"a {f'{operator} ' * 120}").to_arrow().equals(whole)
 
 
+@pytest.mark.slow
 def test_two_thousand_branches_terms_and_queries_run() -> None:
     cases = " ".join(f"WHEN a = {each} THEN {each} / a" for each in range(2000))
     assert values(f"CASE {cases} END") == [1.0, 1.0, None]
