@@ -141,12 +141,11 @@ def test_queries_go_on_by_themselves_when_keeper_and_all_workers_are_lost_at_onc
     for name in sorted(actors()):
         if _is_of(name, catalog):
             ray.kill(ray.get_actor(name, "pkray"), no_restart=False)
-    newest = change({7: 7})
+    newest = change({70: 1})  # a new row: each result changes
     going = [number for number in range(len(queries)) if number != 1]
     deadline = time.monotonic() + LONGEST
-    while time.monotonic() < deadline and any(
-        results[number].latest_snapshot().id == before[number] for number in going
-    ):
+    while any(results[number].latest_snapshot().id == before[number] for number in going):
+        assert time.monotonic() < deadline, "nobody brings the queries back"
         time.sleep(0.1)  # nobody calls the queries
     assert results[1].latest_snapshot().id == before[1]
     queries[1].resume()
