@@ -151,6 +151,7 @@ def grave(page: Page) -> list[str]:
     ]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", PAGES)
@@ -442,6 +443,7 @@ def test_a_statement_is_kept_running_and_gets_a_savepoint(changing, catalog):
         query.drop()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", ["odd table", "query", "sql"])
 def test_a_page_with_changes_fits_a_phone_and_hinders_nobody(changing, name, theme):
