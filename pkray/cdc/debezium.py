@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from pkray import constants
 from pkray.cdc.connect import ConnectField, image_fields
-from pkray.cdc.envelopes import NewColumns, metadata_columns, metadata_types
+from pkray.cdc.envelopes import NewColumns, check_known, metadata_columns, metadata_types
 from pkray.cdc.images import Events, ImageColumns, read_events
 from pkray.cdc.json_index import JsonIndex
 from pkray.cdc.parsing import lines, parsed
@@ -108,10 +108,9 @@ def changes_of(target: Target, events: Events, columns: ImageColumns) -> Changes
         NewColumns: events have columns that the target has not.
     """
     before, after = events.images["before"], events.images["after"]
-    known = target.known
+    known = set(target.values)
     strange = [*after.strange(known), *before.strange(known)]
-    if strange:
-        raise NewColumns.found(dict.fromkeys(strange), events, ("after", "before"))
+    check_known(target, strange, events, ("after", "before"))
     op = events.other("op")
     codes = pc.fill_null(pc.index_in(op, value_set=_OPS), -1).to_numpy()
     if (codes < 0).any():

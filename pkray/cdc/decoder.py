@@ -169,8 +169,8 @@ class Decoder:
         check_word("unavailable", self.unavailable, UnavailablePolicy)
         self._reader = self._open()
 
-    def _open(self, passed_over: frozenset[str] = frozenset()) -> _Reader | DebeziumAvro:
-        target = replace(self.target, passed_over=passed_over)
+    def _open(self) -> _Reader | DebeziumAvro:
+        target = replace(self.target, passes_nulls=self.new_columns == "add")
         if self.format is ChangeFormat.debezium_avro:
             return DebeziumAvro(target, self.schemas)
         return _READERS[self.format](target, self.handling)
@@ -215,11 +215,9 @@ class Decoder:
             if is_avro
             else checked_texts(_without_tombstones(records.texts))
         )
-        reader = self._reader
         while True:
             try:
-                parts = _parts(reader, checked, records.schema)
-                return [self._checked(part) for part in parts]
+                return [self._checked(part) for part in self._parts(checked, records.schema)]
             except NewColumns as found:
                 if self.new_columns == "refuse":
                     names = ", ".join(map(repr, found.names))
@@ -228,10 +226,13 @@ class Decoder:
                         f"{', '.join(self.target.columns)}; add it, or say new_columns='add'",
                         columns=found.names,
                     ) from None
-                if found.columns:
-                    self.target = self.target.extended(found.columns)
-                    self._reader = self._open()
-                reader = self._open(found.nulls)  # a later value shows their type
+                self.target = self.target.extended(found.columns)
+                self._reader = self._open()
+
+    def _parts(self, records: pa.Array, schema: str | None) -> list[Changes]:
+        if isinstance(self._reader, DebeziumAvro):
+            return self._reader.read(records, schema)
+        return self._reader.read(records)
 
     def _checked(self, part: Changes) -> Changes:
         if self.unavailable == "refuse" and part.unavailable:
@@ -243,12 +244,6 @@ class Decoder:
                 column=name,
             )
         return Changes(part.rows, {}) if self.unavailable == "null" else part
-
-
-def _parts(reader: _Reader | DebeziumAvro, records: pa.Array, schema: str | None) -> list[Changes]:
-    if isinstance(reader, DebeziumAvro):
-        return reader.read(records, schema)
-    return reader.read(records)
 
 
 def check_word(name: str, word: object, words: Any) -> None:

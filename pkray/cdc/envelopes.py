@@ -22,32 +22,52 @@ class NewColumns(Exception):
 
     Args:
         columns: those whose types are known.
-        nulls: those of which events show nothing but nulls, and no schema says the type.
+        names: of all of them; those of ``columns`` unless said.
     """
 
-    def __init__(self, columns: Sequence[DataField], nulls: Iterable[str] = ()) -> None:
-        self.columns, self.nulls = list(columns), frozenset(nulls)
-        self.names = [*(each.name for each in columns), *sorted(self.nulls)]
+    def __init__(self, columns: Sequence[DataField], names: Iterable[str] = ()) -> None:
+        self.columns = list(columns)
+        self.names = list(names) or [each.name for each in columns]
         super().__init__(", ".join(self.names))
 
-    @classmethod
-    def found(cls, names: Iterable[str], events: Events, images: Sequence[str]) -> NewColumns:
-        """Take the types from the values that events have: wide ones, as nothing says theirs."""
-        found: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
-        assert events.index is not None
-        for image in images:
-            texts = events.index.values(image).drop_null()
-            texts = pc.ascii_trim_whitespace(texts)
-            rows = texts.filter(pc.starts_with(texts, "{"))
-            if not len(rows):
-                continue
-            inferred = _inferred(rows, list(found))
-            for name, kind in inferred.items():
-                if name in found and pa.types.is_null(found[name]):
-                    found[name] = kind
-        nulls = [name for name, kind in found.items() if pa.types.is_null(kind)]
-        shown = {name: kind for name, kind in found.items() if name not in nulls}
-        return cls([DataField(0, name, _wide(name, kind)) for name, kind in shown.items()], nulls)
+
+def check_known(
+    target: Target, strange: Iterable[str], events: Events, images: Sequence[str]
+) -> None:
+    """Check what columns events have that the target has not.
+
+    Those that show nothing but nulls pass where the target lets them: a later value shows their
+    type.
+
+    Raises:
+        NewColumns: the target is to get some, or none may be there.
+    """
+    names = list(dict.fromkeys(strange))
+    if names:
+        columns = _shown(names, events, images)
+        if columns or not target.passes_nulls:
+            raise NewColumns(columns, names)
+
+
+def _shown(names: Sequence[str], events: Events, images: Sequence[str]) -> list[DataField]:
+    """Take the types from the values that events have: wide ones, as nothing says theirs."""
+    found: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
+    assert events.index is not None
+    for image in images:
+        texts = events.index.values(image).drop_null()
+        texts = pc.ascii_trim_whitespace(texts)
+        rows = texts.filter(pc.starts_with(texts, "{"))
+        if not len(rows):
+            continue
+        inferred = _inferred(rows, names)
+        for name, kind in inferred.items():
+            if name in found and pa.types.is_null(found[name]):
+                found[name] = kind
+    return [
+        DataField(0, name, _wide(name, kind))
+        for name, kind in found.items()
+        if not pa.types.is_null(kind)
+    ]
 
 
 def _inferred(rows: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:

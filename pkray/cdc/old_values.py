@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.cdc.envelopes import NewColumns, metadata_columns, metadata_types
+from pkray.cdc.envelopes import check_known, metadata_columns, metadata_types
 from pkray.cdc.images import Events, Image, ImageColumns, read_events
 from pkray.cdc.readings import Reading
 from pkray.cdc.row_changes import Changes, Target, order_of, rows_of
@@ -90,10 +90,9 @@ class OldValuesReader:
         else:
             owners = np.flatnonzero(of_rows)
             data = _taken(data, owners)
-        known = self.target.known
+        known = set(self.target.values)
         strange = [*data.strange(known), *old.strange(known)]
-        if strange:
-            raise NewColumns.found(dict.fromkeys(strange), events, ("data",))
+        check_known(self.target, strange, events, ("data",))
         words = kinds.take(pa.array(owners))
         updates = _are(words, [self.words.update])
         deletes = _are(words, [self.words.delete])

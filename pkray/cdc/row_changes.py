@@ -42,7 +42,7 @@ class Target:
             are, such as ``source.lsn``.
         may_lack: whether an event may lack columns, which are null then.
         sequence: the columns that say which row of a key is newer.
-        passed_over: further columns that events may have, all of whose values are null.
+        passes_nulls: whether events may have further columns as long as these show no value.
     """
 
     columns: Mapping[str, DataType]
@@ -50,7 +50,7 @@ class Target:
     metadata: Mapping[str, str] = field(default_factory=dict)
     may_lack: bool = False
     sequence: tuple[str, ...] = ()
-    passed_over: frozenset[str] = frozenset()
+    passes_nulls: bool = False
 
     @classmethod
     def from_schema(
@@ -81,11 +81,6 @@ class Target:
     def values(self) -> dict[str, DataType]:
         """The columns that are values of rows."""
         return {name: kind for name, kind in self.columns.items() if name not in self.metadata}
-
-    @property
-    def known(self) -> set[str]:
-        """The columns that rows of events may have."""
-        return {*self.values, *self.passed_over}
 
     def extended(self, added: Sequence[DataField]) -> Target:
         """Return a target with further columns."""

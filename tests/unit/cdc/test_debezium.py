@@ -257,6 +257,19 @@ def test_a_new_column_without_a_schema_is_added_with_its_first_value():
         assert [rows.column(name).to_pylist() for name in columns] == [[n] for _ in columns]
 
 
+@pytest.mark.timeout(60)
+def test_new_columns_of_events_with_and_without_a_schema_in_one_batch_are_all_taken():
+    """One part's nulls say nothing of the same column, or of another, in a later part."""
+    rows = [{**ANNE, "n": None}, ANNE, {**ANNE, "n": 5, "m": None}, ANNE, {**ANNE, "m": 7}]
+    texts = [
+        json.dumps({"schema": SCHEMA if row is ANNE else None, "payload": event("c", None, row)})
+        for row in rows
+    ]
+    found = pkray.cdc.decode(texts, format="debezium-json", schema=CUSTOMERS, new_columns="add")
+    assert found.column("n").to_pylist() == [row.get("n") for row in rows]
+    assert found.column("m").to_pylist() == [row.get("m") for row in rows]
+
+
 UNAVAILABLE = "__debezium_unavailable_value"
 
 
