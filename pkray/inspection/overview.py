@@ -24,7 +24,7 @@ _LONG_LAG = 1000
 MUCH_MEMORY, FULL_MEMORY = 0.8, 0.9
 """Shares of a machine's memory: as the alerts have it."""
 _FAILURE_LETTERS = 300
-"""Of an error in a note: its query's page has all of it."""
+"""Bounds an error in a note: the query's page has all of it."""
 
 
 def home(catalog: Catalog) -> dict[str, Any]:

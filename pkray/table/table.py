@@ -8,7 +8,17 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from pkray.arguments import facade
+from pkray.arguments.facade import (
+    BucketList,
+    ColumnNames,
+    Label,
+    Name,
+    NameOfSystemTable,
+    PartitionList,
+    Seconds,
+    SnapshotId,
+    checked_class,
+)
 from pkray.arguments.whole_number import whole_number
 from pkray.changelog.between import BetweenMode
 from pkray.changelog.changes import StreamArguments
@@ -53,7 +63,7 @@ from pkray.table.reads import Reads
 _Alter = TypeVar("_Alter", bound=Alter)
 
 
-@facade.checked_class
+@checked_class
 class Table:
     """A keyed table; made by `Catalog.create_table` and `Catalog.load_table`."""
 
@@ -125,8 +135,8 @@ class Table:
 
     def at(
         self,
-        snapshot_id: facade.SnapshotId | None = None,
-        tag: facade.Name | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> SnapshotView:
@@ -155,11 +165,11 @@ class Table:
 
     def to_arrow(
         self,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: facade.SnapshotId | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> pa.Table:
@@ -180,11 +190,11 @@ class Table:
 
     def to_batches(
         self,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: facade.SnapshotId | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> Iterator[pa.RecordBatch]:
@@ -194,11 +204,11 @@ class Table:
 
     def to_pandas(
         self,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: facade.SnapshotId | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> Any:
@@ -215,11 +225,11 @@ class Table:
 
     def splits(
         self,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: facade.SnapshotId | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> list[Split]:
@@ -228,11 +238,11 @@ class Table:
 
     def explain(
         self,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
-        snapshot_id: facade.SnapshotId | None = None,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
     ) -> ScanReport:
@@ -243,7 +253,7 @@ class Table:
         """Read the newest snapshot; None before the first commit."""
         return self._reads.snapshots.latest()
 
-    def snapshot(self, snapshot_id: facade.SnapshotId) -> Snapshot:
+    def snapshot(self, snapshot_id: SnapshotId) -> Snapshot:
         """Read one snapshot.
 
         Raises:
@@ -255,16 +265,16 @@ class Table:
         """List the snapshots that are kept, oldest first, a row each."""
         return self.system("snapshots")
 
-    def files(self, snapshot_id: facade.SnapshotId | None = None) -> pa.Table:
+    def files(self, snapshot_id: SnapshotId | None = None) -> pa.Table:
         """List the live data files of a snapshot, a row each."""
         return self.system("files", snapshot_id)
 
     def system(
         self,
-        name: facade.NameOfSystemTable,
-        snapshot_id: facade.SnapshotId | None = None,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.Table:
         """Read a system table, by Paimon's names: ``snapshots``, ``schemas``, ``options``,
@@ -284,10 +294,10 @@ class Table:
 
     def open_system(
         self,
-        name: facade.NameOfSystemTable,
-        snapshot_id: facade.SnapshotId | None = None,
+        name: NameOfSystemTable,
+        snapshot_id: SnapshotId | None = None,
         *,
-        tag: facade.Name | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
     ) -> pa.RecordBatchReader:
         """Read as `system`, batch by batch."""
@@ -295,11 +305,11 @@ class Table:
 
     def changelog(
         self,
-        from_snapshot: facade.SnapshotId | None = None,
-        to_snapshot: facade.SnapshotId | None = None,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
         *,
-        from_tag: facade.Name | None = None,
-        to_tag: facade.Name | None = None,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
         normalize: bool = False,
@@ -343,11 +353,11 @@ class Table:
 
     def changelog_batches(
         self,
-        from_snapshot: facade.SnapshotId | None = None,
-        to_snapshot: facade.SnapshotId | None = None,
+        from_snapshot: SnapshotId | None = None,
+        to_snapshot: SnapshotId | None = None,
         *,
-        from_tag: facade.Name | None = None,
-        to_tag: facade.Name | None = None,
+        from_tag: Name | None = None,
+        to_tag: Name | None = None,
         from_timestamp: Timestamp | None = None,
         to_timestamp: Timestamp | None = None,
         normalize: bool = False,
@@ -374,7 +384,7 @@ class Table:
         start_timestamp: Timestamp | None = None,
         end_timestamp: Timestamp | None = None,
         mode: BetweenMode | None = None,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
     ) -> pa.Table:
         """Read what changed between two snapshots, in sum: the last change of each key.
@@ -407,16 +417,16 @@ class Table:
 
     def stream(
         self,
-        consumer_id: facade.Label | None = None,
+        consumer_id: Label | None = None,
         mode: StartMode | None = None,
-        from_snapshot: facade.SnapshotId | None = None,
+        from_snapshot: SnapshotId | None = None,
         from_timestamp: Timestamp | None = None,
-        poll_interval: facade.Seconds | None = None,
-        until_snapshot: facade.SnapshotId | None = None,
+        poll_interval: Seconds | None = None,
+        until_snapshot: SnapshotId | None = None,
         *,
         until_watermark: int | None = None,
         normalize: bool = False,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         filter: object = None,
         consumer_mode: str | None = None,
         ignore_progress: bool | None = None,
@@ -480,13 +490,13 @@ class Table:
         self,
         keys: object,
         *,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         visibility: Visibility = "latest",
-        snapshot_id: facade.SnapshotId | None = None,
-        tag: facade.Name | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
-        max_staleness: facade.Seconds = 0.0,
+        max_staleness: Seconds = 0.0,
     ) -> pa.Table:
         """Look rows up by primary key, in the order asked; absent keys are left out.
 
@@ -514,13 +524,13 @@ class Table:
         self,
         keys: object,
         *,
-        columns: facade.ColumnNames | None = None,
+        columns: ColumnNames | None = None,
         visibility: Visibility = "latest",
-        snapshot_id: facade.SnapshotId | None = None,
-        tag: facade.Name | None = None,
+        snapshot_id: SnapshotId | None = None,
+        tag: Name | None = None,
         timestamp: Timestamp | None = None,
         watermark: int | None = None,
-        max_staleness: facade.Seconds = 0.0,
+        max_staleness: Seconds = 0.0,
     ) -> pa.Table:
         """Look up all rows whose primary key begins with given values: in the order asked, and the
         rows of each in key order.
@@ -551,7 +561,7 @@ class Table:
 
     def open_writer(
         self,
-        commit_user: facade.Label | None = None,
+        commit_user: Label | None = None,
         *,
         missing: Missing = "error",
         merge_schema: bool = False,
@@ -588,7 +598,7 @@ class Table:
         self,
         data: object,
         *,
-        commit_user: facade.Label | None = None,
+        commit_user: Label | None = None,
         commit_identifier: int | None = None,
         missing: Missing = "error",
         merge_schema: bool = False,
@@ -615,7 +625,7 @@ class Table:
         keys: object = None,
         *,
         where: object = None,
-        commit_user: facade.Label | None = None,
+        commit_user: Label | None = None,
         commit_identifier: int | None = None,
     ) -> Snapshot | None:
         """Delete rows in one commit, by key or by a filter.
@@ -651,7 +661,7 @@ class Table:
                 writer.delete(batch)
             return writer.commit(commit_identifier) if found else None
 
-    def open_push(self, commit_user: facade.Label, commit_identifier: int) -> PushSession:
+    def open_push(self, commit_user: Label, commit_identifier: int) -> PushSession:
         """Open a distributed push: tasks send rows straight to the owners, then it is committed.
 
         It takes over from others of its commit user, as `open_writer` does.
@@ -689,8 +699,8 @@ class Table:
     def compact(
         self,
         full: bool = True,
-        partitions: facade.PartitionList | None = None,
-        buckets: facade.BucketList | None = None,
+        partitions: PartitionList | None = None,
+        buckets: BucketList | None = None,
     ) -> Snapshot | None:
         """Compact what is committed, concurrently with writing; returns when that is committed.
 
@@ -718,7 +728,7 @@ class Table:
         forget = self._reads.forget_schemas
         return Branches(self.location, self._store, self.schema, self.runtime.stop, forget)
 
-    def branch(self, name: facade.Name) -> Self:
+    def branch(self, name: Name) -> Self:
         """Open a branch of the table, to be read and written as a table; ``main`` is the table
         itself.
 
@@ -730,11 +740,7 @@ class Table:
         return type(self)(location, schema, self.runtime)
 
     def rollback_to(
-        self,
-        snapshot_id: facade.SnapshotId | None = None,
-        tag: facade.Name | None = None,
-        *,
-        force: bool = False,
+        self, snapshot_id: SnapshotId | None = None, tag: Name | None = None, *, force: bool = False
     ) -> RollbackReport:
         """Make an older snapshot the newest: later snapshots and tags are removed, and the files
         that only they named. Rows that are written but not committed stay.
@@ -815,7 +821,7 @@ class Table:
     def rescale(
         self,
         buckets: int,
-        partitions: facade.PartitionList | None = None,
+        partitions: PartitionList | None = None,
         progress: Callable[[int, int], None] = lambda done, of: None,
     ) -> None:
         """Spread the rows of a table with fixed buckets over another number of them.
@@ -836,7 +842,7 @@ class Table:
         work = self._partition_work()
         self._reads.use(work.rescale(self.name, buckets, partitions, progress))
 
-    def drop_partitions(self, partitions: facade.PartitionList) -> Snapshot | None:
+    def drop_partitions(self, partitions: PartitionList) -> Snapshot | None:
         """Remove all committed rows of partitions: ``[{"dt": "a"}]``, whole or in part.
 
         Raises:
@@ -875,8 +881,8 @@ class Table:
     def compact_dedicated(
         self,
         full: bool = False,
-        partitions: facade.PartitionList | None = None,
-        buckets: facade.BucketList | None = None,
+        partitions: PartitionList | None = None,
+        buckets: BucketList | None = None,
         parallelism: int | None = None,
         progress: Progress | None = None,
     ) -> CompactionReport:
