@@ -40,7 +40,7 @@ import matplotlib.pyplot as plt
 
 SEED = 2013
 OUTPUT = "flights-output"
-FILES = 24
+FILES = 12
 KEY = ["month", "day", "carrier", "flight", "origin"]
 SCHEMA = pa.schema(
     [

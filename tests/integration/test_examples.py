@@ -93,6 +93,7 @@ def test_a_topic_is_read_behind_its_offsets(monkeypatch, capsys):
     assert left.startswith("100 rows, offsets {0: ")
 
 
+@pytest.mark.slow
 def test_the_dashboard_is_proved_when_all_flights_are_in(tmp_path, monkeypatch, capsys):
     monkeypatch.syspath_prepend(EXAMPLES)
     output = str(tmp_path / "output")

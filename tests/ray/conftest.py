@@ -56,6 +56,13 @@ def ray_catalog(ray_cluster, tmp_path):
         yield catalog
 
 
+@pytest.fixture(scope="module")
+def shared_catalog(ray_cluster, tmp_path_factory):
+    """A catalog for tests that leave its processes as they are; they drop what they make."""
+    with served(tmp_path_factory.mktemp("warehouse"), pool_workers=2) as catalog:
+        yield catalog
+
+
 @contextmanager
 def served(warehouse: object, **options: Any) -> Iterator[pkray.Catalog]:
     """Open a warehouse on Ray; at last drop its queries and tables, and end its processes."""

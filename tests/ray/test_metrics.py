@@ -39,30 +39,32 @@ def until(reached):
 
 
 @pytest.fixture
-def table(ray_catalog):
-    made = ray_catalog.create_table(
+def table(shared_catalog):
+    made = shared_catalog.create_table(
         "m.t", [("k", "BIGINT"), ("v", "INT")], ["k"], options={"bucket": "2"}
     )
     made.upsert([{"k": key, "v": key} for key in range(20)])
-    return made
+    yield made
+    if shared_catalog.list_tables():
+        shared_catalog.drop_table("m.t")
 
 
-def test_what_owners_and_the_coordinator_count_is_gathered(ray_catalog, table):
+def test_what_owners_and_the_coordinator_count_is_gathered(shared_catalog, table):
     table.lookup([{"k": key} for key in range(30)])
     found = {}
     for name in ("pkray_table_commit_seconds_count", "pkray_lookup_keys_total"):
-        found[name] = sum(value for labels, value in samples(ray_catalog, name))
+        found[name] = sum(value for labels, value in samples(shared_catalog, name))
     assert found == {"pkray_table_commit_seconds_count": 1, "pkray_lookup_keys_total": 30}
-    misses = sum(value for _, value in samples(ray_catalog, "pkray_lookup_misses_total"))
+    misses = sum(value for _, value in samples(shared_catalog, "pkray_lookup_misses_total"))
     assert misses == 10
-    assert samples(ray_catalog, "pkray_table_rows") == [({"table": "m.t"}, 20)]
+    assert samples(shared_catalog, "pkray_table_rows") == [({"table": "m.t"}, 20)]
 
 
-def test_each_process_says_what_memory_it_takes(ray_catalog, table):
+def test_each_process_says_what_memory_it_takes(shared_catalog, table):
     def processes():
         return {
             labels["worker"]: value
-            for labels, value in samples(ray_catalog, "pkray_worker_memory_bytes")
+            for labels, value in samples(shared_catalog, "pkray_worker_memory_bytes")
             if labels["use"] == "process"
         }
 
@@ -71,33 +73,33 @@ def test_each_process_says_what_memory_it_takes(ray_catalog, table):
     assert min(found.values()) > 1 << 20
 
 
-def test_series_of_a_dropped_table_end_in_every_process(ray_catalog, table):
+def test_series_of_a_dropped_table_end_in_every_process(shared_catalog, table):
     table.lookup([{"k": 1}])
-    assert "m.t" in ray_catalog.metrics().to_text()
-    ray_catalog.drop_table("m.t")
-    assert "m.t" not in ray_catalog.metrics().to_text()
+    assert "m.t" in shared_catalog.metrics().to_text()
+    shared_catalog.drop_table("m.t")
+    assert "m.t" not in shared_catalog.metrics().to_text()
 
 
-def test_series_of_a_worker_that_died_end(ray_catalog, table):
+def test_series_of_a_worker_that_died_end(shared_catalog, table):
     table.lookup([{"k": key} for key in range(30)])
-    for each in ray_catalog.service().status().placed:
+    for each in shared_catalog.service().status().placed:
         if each.kind == "worker":
             os.kill(each.pid, signal.SIGKILL)
 
     def counted():
         return [
             labels
-            for labels, _ in samples(ray_catalog, "pkray_lookup_keys_total")
+            for labels, _ in samples(shared_catalog, "pkray_lookup_keys_total")
             if labels["worker"] != "client"
         ]
 
     until(lambda: not counted())
 
 
-def test_epochs_of_a_query_are_gathered(ray_catalog, table):
-    query = ray_catalog.sql("SELECT k, v + 1 AS w FROM m.t").materialize("m.r")
+def test_epochs_of_a_query_are_gathered(shared_catalog, table):
+    query = shared_catalog.sql("SELECT k, v + 1 AS w FROM m.t").materialize("m.r")
     query.wait({"m.t": table.latest_snapshot().id}, _WAIT_SECONDS)
-    counted = until(lambda: samples(ray_catalog, "pkray_query_epoch_seconds_count"))
+    counted = until(lambda: samples(shared_catalog, "pkray_query_epoch_seconds_count"))
     assert [labels["query"] for labels, _ in counted] == [query.name]
-    assert samples(ray_catalog, "pkray_query_running") == [({"query": query.name}, 1)]
+    assert samples(shared_catalog, "pkray_query_running") == [({"query": query.name}, 1)]
     query.drop()

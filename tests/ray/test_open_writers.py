@@ -120,6 +120,7 @@ def test_latest_has_all_that_was_written_at_every_step_though_owners_are_killed(
     assert sorted(table.to_arrow(columns=["id", "v"]).to_pydict()["id"]) == [0, 1, 4]
 
 
+@pytest.mark.slow
 def test_other_processes_see_rows_again_soon_after_owners_were_killed(ray_catalog, elsewhere):
     table = ray_catalog.create_table("db.t", COLUMNS, ["id"], options={"bucket": "2"})
     with table.open_writer("job") as writer:
@@ -139,6 +140,7 @@ def test_rows_of_a_killed_writer_leave_latest(impatient, elsewhere):
     wait_until_gone(table)
 
 
+@pytest.mark.slow
 def test_a_writer_that_was_stopped_for_longer_than_its_lease_goes_on(impatient, elsewhere):
     table = impatient.create_table("db.t", COLUMNS, ["id"], options={"bucket": "1"})
     pid = elsewhere("write", {1: 7})

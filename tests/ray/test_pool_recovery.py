@@ -58,13 +58,8 @@ def seconds_of_a_change(tables, queries, value: int) -> float:
     return time.monotonic() - begun
 
 
-@pytest.mark.parametrize(
-    "sent",
-    [
-        pytest.param(signal.SIGKILL, id="killed"),
-        pytest.param(signal.SIGSTOP, id="stopped", marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("sent", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
 def test_a_change_of_all_tables_is_in_all_results_soon_after_a_worker_is_lost(
     tables, queries, sent
 ):

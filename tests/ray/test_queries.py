@@ -79,6 +79,7 @@ def reserved(resource: str) -> float:
     return found
 
 
+@pytest.mark.slow
 def test_actors_share_a_query_and_go_on_after_each_was_killed(ray_catalog, put):
     for key, value in {"parallelism": "2", "cpus": "1", "memory": "100 mb"}.items():
         ray_catalog.sql(f"SET 'query.{key}' = '{value}'")

@@ -38,7 +38,8 @@ def pooled_parts(table) -> int:
     return len(ray.get(keeper.release.remote(table.location.fingerprint)))
 
 
-@pytest.mark.parametrize("before", ["true", pytest.param("false", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("before", ["false", "true"])
+@pytest.mark.slow
 def test_whoever_opens_one_kind_ends_the_other(ray_catalog, before):
     options = {"bucket": "2", "service.dedicated": before}
     table = ray_catalog.create_table("db.t", SCHEMA, ["id"], options=options)

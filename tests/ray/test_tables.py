@@ -170,6 +170,7 @@ def test_a_table_dropped_by_a_process_that_never_used_it_leaves_no_actors(catalo
     wait_until(lambda: not actors_of(table))
 
 
+@pytest.mark.slow
 def test_the_next_owner_of_any_table_removes_what_killed_ones_left(ray_cluster, tmp_path):
     import psutil
     import ray

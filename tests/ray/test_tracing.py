@@ -15,12 +15,13 @@ pytestmark = pytest.mark.ray
 
 
 @pytest.fixture(params=["pooled", pytest.param("dedicated", marks=pytest.mark.slow)])
-def table(request, ray_catalog):
+def table(request, shared_catalog):
     options = {"bucket": "2", "service.dedicated": str(request.param == "dedicated").lower()}
     columns = [("k", "BIGINT"), ("v", "INT")]
-    table = ray_catalog.create_table("db.t", columns, ["k"], options=options)
+    table = shared_catalog.create_table("db.t", columns, ["k"], options=options)
     table.upsert([{"k": key, "v": 1} for key in range(20)])
-    return table
+    yield table
+    shared_catalog.drop_table("db.t")
 
 
 def told(table: Any, what: Any) -> list[Any]:

@@ -14,11 +14,12 @@ SCHEMA = pa.schema([("id", pa.int64()), ("v", pa.int64())])
 
 
 @pytest.fixture(params=["pooled", pytest.param("dedicated", marks=pytest.mark.slow)])
-def table(request, ray_catalog):
+def table(request, shared_catalog):
     options = {"bucket": "1", "service.dedicated": str(request.param == "dedicated").lower()}
-    table = ray_catalog.create_table("db.t", SCHEMA, ["id"], options=options)
+    table = shared_catalog.create_table("db.t", SCHEMA, ["id"], options=options)
     table.upsert([{"id": 1, "v": 1}])
-    return table
+    yield table
+    shared_catalog.drop_table("db.t")
 
 
 def upserted_by(table, protocol: int, monkeypatch) -> list:

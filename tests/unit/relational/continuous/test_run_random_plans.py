@@ -12,7 +12,7 @@ from tests.effort import examples
 from tests.unit.relational.continuous.histories import Continuous, RandomHistory
 
 SEEDS = 1000
-GROUPS = 20
+GROUPS = 40
 """Tests that the seeds are spread over, so that processes share them."""
 
 
