@@ -52,6 +52,7 @@ class Plan:
         self._document = document
         self.roots = roots
         self._session = session
+        self._text = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Give the plan as JSON has it; changing it changes nothing here."""
@@ -123,12 +124,14 @@ class Plan:
         Args:
             compiled: its document, roots and session.
         """
-        return cls(compiled.document, compiled.roots, compiled.session)
+        made = cls(compiled.document, compiled.roots, compiled.session)
+        made._text = compiled.text
+        return made
 
     @property
     def compiled(self) -> Compiled:
         """Give what runs."""
-        return Compiled(self.to_dict(), self.roots, self._session)
+        return Compiled(self.to_dict(), self.roots, self._session, text=self._text)
 
     def diff(self, other: Plan) -> PlanDiff:
         """Compare the operators with state of this plan with those of a newer one.

@@ -1,6 +1,9 @@
 """Continuous queries as their users hold them: with the plans that can take over."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from pkray import relational
@@ -65,7 +68,7 @@ class Query(query.Query):
             found.wait(timeout)
         return found
 
-    def _compiled(self, new: Any) -> tuple[dict[str, Any], tuple[Node, ...], Sequence[bool]]:
+    def _compiled(self, new: Any) -> tuple[dict[str, Any], tuple[Node, ...], Sequence[bool], str]:
         """Compile what is to take the place of the plan.
 
         Raises:
@@ -84,7 +87,8 @@ class Query(query.Query):
             new = new.compile()
         if isinstance(new, relational.Relation) and len(current.tables) == 1:
             sink = sink_for(new, catalog.load_table(current.tables[0]))
-            compiled = compile_plans([sink], new.dialect, catalog.session)
+            made = compile_plans([sink], new.dialect, catalog.session)
+            compiled = replace(made, text=new.text)
         elif isinstance(new, relational.Plan):
             compiled = new.compiled
         else:
@@ -92,7 +96,7 @@ class Query(query.Query):
                 f"query {self.name} takes the plan of a relation, a plan, a statement or SQL; into "
                 f"{', '.join(current.tables)} the statements of as many tables"
             )
-        return compiled.document, compiled.roots, compiled.before
+        return compiled.document, compiled.roots, compiled.before, compiled.text
 
 
 def held(found: query.Query) -> Query:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from pkray.errors import QueryError
 from pkray.relational import running
 from pkray.relational.api import printing
 from pkray.relational.api.composing import in_dialect
+from pkray.relational.bound_query import BoundQuery
 from pkray.relational.dialect import Dialect
 from pkray.relational.explanation import Explanation
 from pkray.relational.plan.nodes import Sink
@@ -25,6 +27,7 @@ from pkray.relational.statements import changing, definitions
 from pkray.relational.statements.changing import BoundInsert
 from pkray.relational.statements.definitions import DONE
 from pkray.scan.moment import LATEST
+from pkray.storage.secrets import redact
 
 if TYPE_CHECKING:
     from pkray.format.snapshot import Snapshot
@@ -37,12 +40,16 @@ class Statement:
 
     Args:
         inserts: bound to their tables.
+
+    Attributes:
+        text: the SQL that it was read from, without secrets.
     """
 
     def __init__(self, catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> None:
         self._catalog = catalog
         self._inserts = tuple(inserts)
         self.dialect = dialect
+        self.text = ""
 
     def __repr__(self) -> str:
         return f"Statement(INSERT INTO {', '.join(self.tables)})"
@@ -112,9 +119,8 @@ class Statement:
 
     def compile(self) -> Any:
         """Make the plan that ``COMPILE PLAN`` writes."""
-        return relational.Plan.from_compiled(
-            relational.compile_inserts(self._catalog, self._inserts, self.dialect)
-        )
+        compiled = relational.compile_inserts(self._catalog, self._inserts, self.dialect)
+        return relational.Plan.from_compiled(replace(compiled, text=self.text))
 
     def explain(self) -> list[Explanation]:
         """Say how each INSERT would run."""
@@ -127,9 +133,12 @@ def run_statement(catalog: Catalog, text: str, dialect: str) -> Any:
     """Read one statement, and do it or make it ready; as of ``Catalog.sql``."""
     kind = in_dialect(dialect)
     try:
-        return _do(catalog, parse_statement(text, kind), kind)
+        made = _do(catalog, parse_statement(text, kind), kind)
     except QueryError as error:
         raise placed(error, text, kind) from error.__cause__
+    if isinstance(made, BoundQuery | Statement):
+        made.text = redact(text.strip(), catalog.storage_options)
+    return made
 
 
 def _do(catalog: Catalog, asked: said.Statement, dialect: Dialect) -> Any:

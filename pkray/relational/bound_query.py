@@ -1,5 +1,7 @@
 """Queries that are bound: syntax, what its names stand for, and the plan that it means."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
@@ -38,6 +40,7 @@ class BoundQuery:
     Attributes:
         tree: the query's syntax; nothing changes it.
         names: what the names in it stand for.
+        text: the SQL that it was read from, without secrets; empty: it was made otherwise.
     """
 
     def __init__(self, tree: exp.Query, names: Environment) -> None:
@@ -48,6 +51,7 @@ class BoundQuery:
             raise _too_deep() from None
         tree.meta[NUMBER] = number
         self.tree = tree
+        self.text = ""
         self.names = replace(names, plans={**names.plans, number: bound})
         self._number = number
         self._fields = bound.fields

@@ -1,5 +1,7 @@
 """The dialects that people write queries in."""
 
+from __future__ import annotations
+
 from enum import StrEnum
 
 

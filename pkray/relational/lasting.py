@@ -1,5 +1,7 @@
 """Keep objects that last as long as a runtime in this process, and close them before it."""
 
+from __future__ import annotations
+
 import weakref
 from typing import Any, Protocol, TypeVar
 

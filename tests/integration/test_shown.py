@@ -1,5 +1,6 @@
 """How public objects print: one useful line, HTML in notebooks, and never a secret or markup."""
 
+import html
 from html.parser import HTMLParser
 from typing import Any
 
@@ -147,12 +148,14 @@ def test_relations_and_plans_are_shown_as_graphs_of_all_their_operators(catalog,
         assert f"{each['id']} {each['type'].rpartition('_')[0]}" in drawn(plan._repr_html_())
 
 
-def test_a_query_is_shown_as_a_graph_of_what_its_operators_did(catalog, table):
-    query = catalog.sql("SELECT COUNT(*) AS n FROM db.`<i>t`").materialize("db.counts")
+def test_a_query_is_shown_as_its_text_and_as_a_graph_of_what_its_operators_did(catalog, table):
+    text = "SELECT COUNT(*) AS n FROM db.`<i>t`"
+    query = catalog.sql(text).materialize("db.counts")
     try:
         query.wait({"db.<i>t": table.latest_snapshot().id}, 120)
-        found = drawn(query._repr_html_())
-        assert "1 → 1 rows" in found
-        assert "db.<i>t" in found
+        page = query._repr_html_()
+        assert "1 → 1 rows" in drawn(page)
+        assert "db.<i>t" in drawn(page)
+        assert f"<pre>{html.escape(text)}</pre>" in page
     finally:
         query.drop()

@@ -1,5 +1,7 @@
 """Relations as tables for people."""
 
+from __future__ import annotations
+
 import pyarrow as pa
 
 from pkray.relational.plan.nodes import Node, WatermarkAssign

@@ -1,5 +1,7 @@
 """Comparisons, logic and patterns."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any, TypeAlias

@@ -1,5 +1,7 @@
 """Functions that choose between values."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """Kernels made of functions of arrays."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

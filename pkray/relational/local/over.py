@@ -1,5 +1,7 @@
 """Window functions: values computed from the rows around a row, for all rows at once."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

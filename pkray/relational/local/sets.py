@@ -1,5 +1,7 @@
 """Set operations: rows of two inputs, compared as wholes; NULLs are equal."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Windows of time: each row with the bounds of the windows that it is in."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Rewrite and examine expressions for the steps of the optimizer."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping
 
 from pkray.relational.functions.function import function

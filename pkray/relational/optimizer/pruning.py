@@ -1,5 +1,7 @@
 """Columns, left out where nothing above reads them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import singledispatch

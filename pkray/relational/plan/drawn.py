@@ -1,5 +1,7 @@
 """Draws compiled plans for notebooks, with what their operators do."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Tell what each operator remembers between epochs when a plan runs continuously."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -1,5 +1,7 @@
 """Rows that users bring as sources: their columns and types."""
 
+from __future__ import annotations
+
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any

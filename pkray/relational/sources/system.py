@@ -1,5 +1,7 @@
 """System tables as sources: ``shop.orders$snapshots``."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """Joins, of which Spark lacks some."""
 
+from __future__ import annotations
+
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, Pairing, TemporalJoin

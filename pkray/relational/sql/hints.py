@@ -1,5 +1,7 @@
 """Hints on tables: ``/*+ OPTIONS('key' = 'value') */``."""
 
+from __future__ import annotations
+
 from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.parsers.spark import SparkParser

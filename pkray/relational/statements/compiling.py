@@ -1,6 +1,9 @@
 """Compile relations and INSERTs into plans."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.bound_query import BoundQuery, session_of
@@ -19,8 +22,9 @@ def compile_relation(relation: BoundQuery, into: str | None = None) -> Compiled:
             raise QueryError(f"no catalog has {into}: compile a relation of catalog.sql")
         tree = said.Insert(tuple(into.split(".")), relation.tree)
         bound = BoundInsert(session.catalog, tree, relation.dialect, relation)
-        return compile_plans([bound.node], relation.dialect, session)
-    return compile_plans([relation.plan], relation.dialect, session)
+        made = compile_plans([bound.node], relation.dialect, session)
+        return replace(made, text=relation.text)
+    return replace(compile_plans([relation.plan], relation.dialect, session), text=relation.text)
 
 
 def compile_inserts(catalog: Catalog, inserts: Sequence[BoundInsert], dialect: Dialect) -> Compiled:

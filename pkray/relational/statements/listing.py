@@ -1,5 +1,7 @@
 """The functions there are, as rows for people."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from typing import Any
 

@@ -65,6 +65,7 @@ def test_snapshots_of_results_and_the_status_tell_the_watermark(catalog):
     snapshot = catalog.load_table("shop.result").latest_snapshot()
     assert snapshot.watermark == millis(15)
     assert query.status()["watermarks"] == {"shop.clicks": millis(15)}
+    assert {each["watermark"] for each in query.status()["nodes"]} == {millis(15)}
     query.wait({"shop.clicks": put(table, (3, 8))})
     assert catalog.load_table("shop.result").latest_snapshot().watermark == millis(15)
 

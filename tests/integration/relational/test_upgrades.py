@@ -39,6 +39,18 @@ def test_a_filter_above_keeps_the_state_and_changes_the_result_in_one_snapshot(c
     assert query.verify().equal
 
 
+def test_the_text_of_a_query_is_that_of_the_plan_that_runs(catalog, put):
+    put({1: 1})
+    query = materialized(catalog.sql(TOTALS), put, {2: 2})
+    text = TOTALS + " HAVING COUNT(*) > 0"
+    query.upgrade(text)
+    assert query.status()["sql"] == text
+    query.rollback()
+    assert query.status()["sql"] == TOTALS
+    query.upgrade(catalog.sql(text).filter("n > 1"))
+    assert "sql" not in query.status()
+
+
 EDITS = {
     "a filter above": (TOTALS + " HAVING COUNT(*) > 1", [("kept", "Aggregate")]),
     "a filter below": (

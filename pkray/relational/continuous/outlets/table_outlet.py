@@ -1,5 +1,7 @@
 """A keyed table as the result of a query."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 
 from pkray.errors import QueryDivergedError

@@ -1,5 +1,7 @@
 """Workers of a query in processes of their own."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

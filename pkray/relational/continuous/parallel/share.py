@@ -1,5 +1,7 @@
 """One worker's part of a run: all operators of the plan over its share of the rows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint, EpochRe
 from pkray.relational.continuous.operator import Epoch, SourceRows
 from pkray.relational.continuous.outlets.table_parts import TablePart
 from pkray.relational.continuous.state.states import Files, States
+from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, unique_keys, upsert_keys
 from pkray.relational.plan.nodes import Node, Normalize, Scan
@@ -241,7 +244,8 @@ class Share:
             self.states.fit()
 
     def nodes(self) -> list[dict[str, Any]]:
-        """Say what each operator did."""
+        """Say what each operator did, and in epoch milliseconds how far event time is at it."""
+        marks = self.graph.watermarks()
         return [
             {
                 "id": stage.number,
@@ -249,6 +253,7 @@ class Share:
                 "rows_in": stage.rows_in,
                 "rows_out": stage.rows_out,
                 "seconds": round(stage.seconds, 6),
+                "watermark": _millis(marks.get(str(stage.number))),
                 "late": {name: rows.count for name, rows in stage.late.items()},
                 "state_bytes": {name: state.memory_bytes for name, state in stage.states.items()},
                 "state_rows": {name: state.rows for name, state in stage.states.items()},
@@ -264,6 +269,11 @@ class Share:
         self.states.close()
 
 
+def _millis(watermark: int | None) -> int | None:
+    """Give microseconds as milliseconds; None at the end of all sources, which is no time."""
+    return None if watermark is None or watermark >= LAST_WATERMARK else watermark // 1000
+
+
 def summed(workers: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     """Add up what the operators of several workers did, as `Share.nodes` tells it."""
     first, *others = workers
@@ -276,12 +286,16 @@ def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {name: _sum(name, value, other.get(name)) for name, value in one.items()}
 
 
+_SAME = ("id", "watermark")
+"""What the workers of a query have in common."""
+
+
 def _sum(name: str, one: Any, other: Any) -> Any:
     if isinstance(one, dict):
         return _added(one, other)
     if isinstance(one, float):
         return round(one + other, 6)
-    return one + other if isinstance(one, int) and name != "id" else one
+    return one + other if isinstance(one, int) and name not in _SAME else one
 
 
 def _bytes_of(changes: Iterable[Changes]) -> int:

@@ -1,5 +1,7 @@
 """The workers beside the first, and how the leader leads them."""
 
+from __future__ import annotations
+
 import os
 import threading
 import time

@@ -1,5 +1,7 @@
 """Plans of queries, compiled: what JSON has of them, and what runs continuously."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,12 +33,14 @@ class Compiled:
         roots: the physical plan: one that gives rows, or one a table.
         session: of the catalog whose tables it reads; None where it reads none.
         results: tables that it writes, by name, which are loaded already.
+        text: the SQL that it was compiled of; empty: it was made otherwise.
     """
 
     document: dict[str, Any]
     roots: tuple[Node, ...]
     session: QuerySession | None
     results: dict[str, Table] = field(default_factory=dict, compare=False, repr=False)
+    text: str = field(default="", compare=False)
 
     @property
     def before(self) -> list[bool]:
@@ -65,6 +69,7 @@ class Compiled:
             self.before,
             self.document["dialect"],
             (options or QueryOptions()).bounded_by(self.session.options),
+            text=self.text,
             owns=owns,
             replace=replace,
         )

@@ -1,5 +1,7 @@
 """End a query: stop what runs and feeds it, and delete what is kept for it."""
 
+from __future__ import annotations
+
 import time
 
 from pkray.errors import ServiceUnavailableError

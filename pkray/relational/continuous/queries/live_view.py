@@ -1,5 +1,7 @@
 """Shows what a query does, as a table that follows it in a terminal and in a notebook."""
 
+from __future__ import annotations
+
 import datetime
 import html
 import sys
@@ -47,8 +49,9 @@ def drawn(name: str, status: Status) -> Any:
 
 def html_of(name: str, status: Status) -> str:
     """Write a query as HTML, in which every text is escaped."""
-    below = "<br>".join(map(html.escape, _below(status).splitlines()))
-    return f"{html_table(_title(name, status), _rows(status), _HEADINGS)}<p>{below}</p>"
+    below = "<br>".join(map(html.escape, _places(status).splitlines()))
+    made = f"{html_table(_title(name, status), _rows(status), _HEADINGS)}<p>{below}</p>"
+    return f"{made}<pre>{html.escape(status['sql'])}</pre>" if status.get("sql") else made
 
 
 def _looks(status: Callable[[], Status], seconds: float | None) -> Iterator[Status]:
@@ -91,6 +94,10 @@ def _title(name: str, status: Status) -> str:
 
 
 def _below(status: Status) -> str:
+    return "\n".join(filter(None, [_places(status), status.get("sql")]))
+
+
+def _places(status: Status) -> str:
     if status["failure"]:
         return str(status["failure"])
     marks = status.get("watermarks", {})

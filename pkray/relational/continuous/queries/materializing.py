@@ -1,5 +1,8 @@
 """Start a query that keeps a table up to date."""
 
+from __future__ import annotations
+
+import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -53,7 +56,8 @@ def materialize(
         table = made or _checked_table(session.catalog, full, plan, key, replace=replace)
         sink = Sink(plan, table.name, plan.fields.names)
         compiled = compile_plans([sink], relation.dialect, session, [table])
-        return compiled.start(full, chosen, owns=True, replace=replace)
+        started = dataclasses.replace(compiled, text=relation.text)
+        return started.start(full, chosen, owns=True, replace=replace)
     except PkrayError:
         if made is not None:
             _drop_unused(session.catalog, full)

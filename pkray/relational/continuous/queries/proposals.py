@@ -1,5 +1,7 @@
 """Other plans for a query: what it would be with one, and going back to the one before."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,11 +24,12 @@ def proposal(
     made_of: tuple[Node, ...],
     before: Sequence[bool],
     generation: str,
+    text: str = "",
 ) -> Definition:
     """Make what a query would be with another plan.
 
     Args:
-        document, made_of, before: the plan; as of `start_query`.
+        document, made_of, before, text: the plan; as of `start_query`.
 
     Raises:
         UnsupportedError: a node does not run continuously.
@@ -50,6 +53,7 @@ def proposal(
         streams=tuple(each.name for each in streams_in(roots)),
         generation=generation,
         columns=columns_read(roots),
+        sql=text,
     )
     check_no_circle(roots, made.tables)
     query.changed(made).keep_roots(roots)

@@ -1,5 +1,7 @@
 """Continuous queries as people hold them: watched, stopped, sent back, upgraded, proved."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 
@@ -81,7 +83,8 @@ class Query:
 
         Returns:
             ``state`` (running, stopped, failed, ended), ``incarnation`` (tells this beginning of
-            the query from all others of its name), ``failure``, of a failed one also
+            the query from all others of its name), ``sql`` (of one that was made from SQL its text,
+            without secrets), ``failure``, of a failed one also
             ``failed_node`` and ``failure_told`` (what became of its hooks), ``epoch``, ``sources``
             (the position up to which each is in the result), ``lag`` (how far each is ahead of
             that, in ``snapshots`` and ``seconds``), ``delay`` (seconds that the changes of a newest
@@ -237,27 +240,35 @@ class Query:
             start(self._watched.current)
 
     def _fates(
-        self, document: dict[str, Any], roots: tuple[Node, ...], before: Sequence[bool]
+        self,
+        document: dict[str, Any],
+        roots: tuple[Node, ...],
+        before: Sequence[bool],
+        text: str = "",
     ) -> PlanDiff:
         """Say what becomes of each operator with state if another plan takes over.
 
         Args:
-            document, roots, before: the plan; as of `start_query`.
+            document, roots, before, text: the plan; as of `start_query`.
         """
         query = self._watched.current
-        proposed = proposal(query, document, roots, before, "proposal")
+        proposed = proposal(query, document, roots, before, "proposal", text)
         return fates(query.site, query.definition, proposed).diff
 
     def _hand_over(
-        self, document: dict[str, Any], roots: tuple[Node, ...], before: Sequence[bool]
+        self,
+        document: dict[str, Any],
+        roots: tuple[Node, ...],
+        before: Sequence[bool],
+        text: str = "",
     ) -> upgrade.Upgrade:
         """Let another plan take over; as of ``Query.upgrade``.
 
         Args:
-            document, roots, before: the plan; as of `start_query`.
+            document, roots, before, text: the plan; as of `start_query`.
         """
         query = self._watched.current
-        proposed = proposal(query, document, roots, before, upgrade.new_identity())
+        proposed = proposal(query, document, roots, before, upgrade.new_identity(), text)
         return upgrade.Upgrade(
             query.site, upgrade.ask(query.site, query.definition, proposed), self._carry_out
         )
@@ -356,6 +367,7 @@ def start_query(
     dialect: str,
     options: QueryOptions,
     *,
+    text: str = "",
     owns: bool = False,
     replace: bool = False,
 ) -> Query:
@@ -363,6 +375,7 @@ def start_query(
 
     Args:
         document: the compiled plan of `roots`, each of which ends in a table.
+        text: the SQL that it was made from; empty: it was made otherwise.
         owns: whether its tables are to hold what it gives and nothing else.
         replace: begin anew, and replace all that its tables hold.
 
@@ -374,7 +387,9 @@ def start_query(
     tables = tuple(root.table for root in roots if isinstance(root, Sink))
     check_no_circle(roots, tables)
     kept = options.kept()
-    definition = Definition(name, document, tuple(before), tables, now_millis(), dialect, kept)
+    definition = Definition(
+        name, document, tuple(before), tables, now_millis(), dialect, kept, sql=text
+    )
     query, is_begun = define(catalog, definition, roots, owns=owns, replace=replace)
     return Query(start(query, options.clock, options.on_failure, is_begun=is_begun))
 

@@ -1,5 +1,7 @@
 """Start a query: store its definition, and have it run and be fed."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -122,7 +124,9 @@ def _found(query: StoredQuery, roots: tuple[Node, ...]) -> StoredQuery:
             query=query.name,
         )
     check_layouts(roots, there.document, given.document)
-    definition = structs.replace(there, options=given.options, document=given.document)
+    definition = structs.replace(
+        there, options=given.options, document=given.document, sql=given.sql or there.sql
+    )
     is_same = definition == there
     return query.changed(there if is_same else query.store.replace(definition))
 

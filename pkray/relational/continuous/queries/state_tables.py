@@ -2,6 +2,8 @@
 ``shop.totals$errors``, ``shop.totals$late``.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast

@@ -384,7 +384,8 @@ def _definition(
     document = to_json(
         (root,), dialect=dialect, version=__version__, ttl=_ttl(relation), before=before
     )
-    return Definition(name, document, before, (), now_millis(), dialect, options.kept())
+    kept = options.kept()
+    return Definition(name, document, before, (), now_millis(), dialect, kept, sql=relation.text)
 
 
 def _ttl(relation: BoundQuery) -> str:

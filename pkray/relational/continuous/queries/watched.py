@@ -1,5 +1,7 @@
 """A continuous query as it is seen from outside: what it does, and waiting for that."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
@@ -58,6 +60,8 @@ class Watched:
         """Say what it does; as of `Query.status`."""
         status, current = self.progress(), self.current
         status = {**status, "incarnation": current.definition.incarnation}
+        if current.definition.sql:
+            status["sql"] = current.definition.sql
         if current.definition.copy_of:
             status["copy_of"] = current.definition.copy_of
         if upgrade := described(current.site):

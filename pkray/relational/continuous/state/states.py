@@ -1,5 +1,7 @@
 """The states of one query, and their files."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

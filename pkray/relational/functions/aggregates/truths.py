@@ -1,5 +1,7 @@
 """Conditions and bits, combined."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 

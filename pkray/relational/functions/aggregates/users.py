@@ -1,5 +1,7 @@
 """Aggregates that users write in Python."""
 
+from __future__ import annotations
+
 import numpy as np
 import pyarrow as pa
 

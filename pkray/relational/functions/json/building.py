@@ -1,5 +1,7 @@
 """Flink's functions that write JSON: values, quoted text, objects and arrays."""
 
+from __future__ import annotations
+
 import json
 from collections.abc import Callable, Sequence
 

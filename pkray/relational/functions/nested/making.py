@@ -1,5 +1,7 @@
 """Functions that make arrays of values."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 

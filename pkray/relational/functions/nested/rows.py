@@ -1,5 +1,7 @@
 """Functions that make rows, and read their fields."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """Functions that take arrays as sets."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import numpy as np

@@ -1,5 +1,7 @@
 """Quotients and rests."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np

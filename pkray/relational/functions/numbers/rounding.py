@@ -1,5 +1,7 @@
 """Functions that round numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,5 +1,7 @@
 """Signs of numbers."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pyarrow.compute as pc

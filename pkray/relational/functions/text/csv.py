@@ -1,5 +1,7 @@
 """Functions of comma-separated values."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,5 +1,7 @@
 """Functions of regular expressions: Java's, matched by RE2 in linear time."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,5 +1,7 @@
 """Parts of text by the characters' numbers, for each row its own."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Define functions of text."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from typing import Any
 

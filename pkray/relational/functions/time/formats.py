@@ -1,5 +1,7 @@
 """Functions that write times as text and read them."""
 
+from __future__ import annotations
+
 import datetime
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Nodes that make groups of rows."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

@@ -1,5 +1,7 @@
 """Nodes without inputs: they read a source, or give rows that are written in the query."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Nodes that unite, intersect or subtract rows."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum

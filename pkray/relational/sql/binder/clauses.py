@@ -1,5 +1,7 @@
 """Clauses of a SELECT: which there are, hints, LIMIT and OFFSET."""
 
+from __future__ import annotations
+
 from sqlglot import exp
 
 from pkray.errors import QueryError

@@ -1,5 +1,7 @@
 """GROUP BY: keys as they are written, and rows for groups that are not there."""
 
+from __future__ import annotations
+
 from sqlglot import exp
 
 from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression, Literal

@@ -1,5 +1,7 @@
 """SELECT … : the columns of the result, and their names."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,5 +1,7 @@
 """One SELECT: from its tables to its rows."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 
 from sqlglot import exp

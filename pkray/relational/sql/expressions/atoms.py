@@ -1,5 +1,7 @@
 """Columns, fields and constants in expressions."""
 
+from __future__ import annotations
+
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any

@@ -1,5 +1,7 @@
 """Calls of functions in expressions, and what is written otherwise and is a call."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Sequence
 

@@ -1,5 +1,7 @@
 """Operators, comparisons and conditions in expressions."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 from sqlglot import exp

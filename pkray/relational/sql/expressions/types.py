@@ -1,5 +1,7 @@
 """The types that a query names."""
 
+from __future__ import annotations
+
 from sqlglot import exp
 
 from pkray.errors import QueryError, SchemaError

@@ -1,5 +1,7 @@
 """Aggregation by groups."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pyarrow as pa

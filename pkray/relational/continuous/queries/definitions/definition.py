@@ -48,6 +48,8 @@ class Definition(msgspec.Struct, frozen=True):
         dropped: whether it is no more, and what is left of it is being deleted.
         number: that it is stored under; -1: by a version that did not number them.
         copy_of: where it is a restored copy, the warehouse and the incarnation that were copied.
+        sql: the text that it was made from, without secrets; empty: it was made from no SQL, or by
+            a version that did not keep it.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Definition(msgspec.Struct, frozen=True):
     dropped: bool = False
     number: int = -1
     copy_of: str = ""
+    sql: str = ""
 
     @property
     def commits(self) -> Commits:

@@ -1,5 +1,7 @@
 """Opens what the workers of a query compute with."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """FROM: its entries and how they are joined."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from sqlglot import exp

@@ -1,5 +1,7 @@
 """Functions that make rows of a row."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 from sqlglot import exp

@@ -1,5 +1,7 @@
 """Joins: the equalities of a condition become keys."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 
 from pkray.relational.dialect import Dialect

@@ -1,5 +1,7 @@
 """VALUES: rows that are written in a query."""
 
+from __future__ import annotations
+
 from sqlglot import exp
 
 from pkray.relational.functions.coercion import coerced

@@ -6,6 +6,7 @@ import pytest
 from msgspec import structs
 
 import pkray
+from pkray.checksums import KEY
 from pkray.errors import MissingFileError, PlanError, QueryFencedError
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.queries.definitions import query_store
@@ -164,6 +165,14 @@ def test_a_query_of_a_version_before_gets_one_incarnation_whoever_asks(store):
     assert adopted[0].incarnation
     assert adopted[0].commits.user == "query-db.r"
     assert adopted[0].prefix == ""
+
+
+def test_a_query_of_a_newer_version_is_read_without_what_only_that_knows(store):
+    made = store.create(definition())
+    stored = json.loads(query_store._stored(made)) | {"of_a_newer": 1}
+    del stored[KEY], stored["sql"]  # and as an older version wrote it
+    store._numbered("db.r").add(made.number + 1, json.dumps(stored).encode())
+    assert store.read("db.r") == structs.replace(made, number=made.number + 1)
 
 
 def test_two_beginnings_have_nothing_in_common(store):
