@@ -1,5 +1,7 @@
 """The time of day, as tables keep it."""
 
+from __future__ import annotations
+
 import time
 
 

@@ -1,5 +1,7 @@
 """The service of a warehouse, as those who run it hold it."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,12 +12,14 @@ from pkray import relational
 from pkray.arguments.facade import checked_class
 from pkray.arguments.whole_number import checked_number, whole_number
 from pkray.errors import OptionError, PkrayError, ServiceStartError, UnsupportedError
+from pkray.lsm.compaction.under_way import UnderWay
 from pkray.metrics.collection import Collected
 from pkray.relational.catalog import Catalog
 from pkray.service.administration import Administered, Placed
 from pkray.shown import html_table
 from pkray.storage.location import TableLocation
 from pkray.storage.secrets import redact, shown_url
+from pkray.table.table import Table
 
 _COLUMNS: tuple[tuple[str, pa.DataType], ...] = (
     ("kind", pa.string()),
@@ -254,6 +258,14 @@ class Service:
         hosts = [_host_of(each) for each in queries]
         tables = self._catalog.list_tables()
         return self._runs.metrics(tables, [each.name for each in queries], hosts)
+
+    def _processes(self) -> Sequence[Placed]:
+        """List the processes, and what tables have in them."""
+        return self._runs.placed()
+
+    def _compactions(self, table: Table) -> list[UnderWay]:
+        """List the compactions of a table that run in the processes."""
+        return self._runs.compactions(table.name, table._store.url)
 
     def _locations(self) -> list[TableLocation]:
         found = []

@@ -1,5 +1,7 @@
 """Numbers that users give where only whole ones do."""
 
+from __future__ import annotations
+
 import math
 import operator
 from typing import Any

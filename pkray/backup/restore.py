@@ -1,5 +1,7 @@
 """Brings a backup back: tables with identities of their own, queries that stand still."""
 
+from __future__ import annotations
+
 import uuid
 from collections.abc import Callable, Sequence
 

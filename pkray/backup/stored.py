@@ -1,5 +1,7 @@
 """The backups of a store, by name."""
 
+from __future__ import annotations
+
 import re
 import uuid
 

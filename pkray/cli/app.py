@@ -1,5 +1,7 @@
 """The program `pkray`: its options, and what becomes of errors."""
 
+from __future__ import annotations
+
 import gc
 import os
 import sys

@@ -1,5 +1,7 @@
 """Binary columns as hexadecimal text, and back."""
 
+from __future__ import annotations
+
 import numpy as np
 import pyarrow as pa
 

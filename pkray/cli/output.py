@@ -1,5 +1,7 @@
 """Prints results: tables for people, JSON lines for programs."""
 
+from __future__ import annotations
+
 import re
 import shutil
 import sys

@@ -1,5 +1,7 @@
 """Describes tables and snapshots as the commands print them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 from pkray.format.snapshot import Snapshot

@@ -1,5 +1,7 @@
 """Errors in the words of the command line."""
 
+from __future__ import annotations
+
 import re
 
 from pkray.errors import PkrayError

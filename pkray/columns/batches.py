@@ -1,5 +1,7 @@
 """Batches and tables of exact types, also without columns."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """By what rows are sorted."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 

@@ -1,5 +1,7 @@
 """Refuses changes that contradict what other commits have done."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 

@@ -1,5 +1,7 @@
 """Holds what a committer knows of its table."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 
 from pkray.commit.change import Change

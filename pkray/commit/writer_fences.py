@@ -1,5 +1,7 @@
 """Records which writer of each commit user is the newest, where all processes see it."""
 
+from __future__ import annotations
+
 import hashlib
 
 import msgspec

@@ -1,5 +1,7 @@
 """Records what an expiry has begun, so that the next one can finish it."""
 
+from __future__ import annotations
+
 import contextlib
 
 import msgspec

@@ -1,5 +1,7 @@
 """Describe data files as manifests do."""
 
+from __future__ import annotations
+
 import msgspec
 
 from pkray.arguments.file_names import checked

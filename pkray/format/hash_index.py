@@ -3,6 +3,8 @@
 Source: "dynamic bucket" in Apache Paimon; a file is big-endian int32 values without a header.
 """
 
+from __future__ import annotations
+
 import re
 import zlib
 

@@ -5,6 +5,8 @@ wrote; writes the schemas of :mod:`pkray.format.avro.schemas`, compressed as
 ``manifest.compression`` says (zstd, snappy, none or default, which is zstd).
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -1,5 +1,7 @@
 """Some of a table's partitions."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

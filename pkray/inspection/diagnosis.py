@@ -1,5 +1,7 @@
 """Writes one file that says how a warehouse is, for somebody who cannot look at it."""
 
+from __future__ import annotations
+
 import os
 import platform
 import sys
@@ -134,6 +136,9 @@ class _Writing:
             if "partition" in each and each["partition"] != "{}":
                 known = numbers.setdefault(each["partition"], f"partition {len(numbers)}")
                 each["partition"] = known
+        for each in found.get("branches", []):
+            if "error" in each:
+                each["error"] = self._mask.message(each["error"])
         options = self._mask.options(found.get("options", {}))
         return self._mask.within(found) | {"options": options}
 
@@ -143,7 +148,8 @@ class _Writing:
             for node in found["graph"]["nodes"]:
                 node["description"] = self._mask.message(node["description"])
             found["options"] = self._mask.options(found["options"])
-            found["failure"] = found["failure"] and self._mask.message(str(found["failure"]))
+            for text in ("failure", "sql"):
+                found[text] = found[text] and self._mask.message(str(found[text]))
         return self._mask.within(found)
 
     def _logs(self, lines: int) -> Iterable[tuple[str, Any]]:

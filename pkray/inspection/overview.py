@@ -1,16 +1,18 @@
 """Sums up all tables and queries, and says what needs attention: the first page."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from typing import Any
 
 from pkray.api.catalog import Catalog
 from pkray.api.query import Query
-from pkray.errors import PkrayError, UnsupportedError
+from pkray.errors import PkrayError, TableNotFoundError, UnsupportedError
 from pkray.inspection.cells import records_of
 from pkray.metrics import names
 from pkray.metrics.collection import Collected, Distribution
 from pkray.metrics.metric import Metric
-from pkray.storage.secrets import shown_url
+from pkray.storage.secrets import redact, shown_url
 
 STALE_SECONDS, OLD_SECONDS = 5.0, 60.0
 """Say from when on a query's result is behind, and far behind: as the alerts have it."""
@@ -30,7 +32,13 @@ def home(catalog: Catalog) -> dict[str, Any]:
     collected = catalog.metrics().collected
     tables = [_table(name, collected) for name in catalog.list_tables()]
     queries = [_query(each, collected) for each in catalog.queries()]
-    notes = [*_of_queries(queries), *_of_tables(catalog, tables), *_of_workers(collected)]
+    notes = [
+        *_of_queries(queries),
+        *_unreadable(catalog, tables),
+        *_of_processes(catalog),
+        *_of_tables(catalog, tables),
+        *_of_workers(collected),
+    ]
     return {
         "warehouse": shown_url(catalog.warehouse),
         "tables": tables,
@@ -123,15 +131,51 @@ def _of_queries(queries: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     for each in queries:
         fresh, name = each["freshness"] or 0.0, each["name"]
         if each["state"] == "failed":
-            why = str(each["failure"] or "its log says why")
-            cut = why if len(why) <= _FAILURE_LETTERS else f"{why[:_FAILURE_LETTERS]}…"
-            yield _note(0, "query", name, "has failed: mend the cause, then resume it", cut)
+            why = _cut(str(each["failure"] or "its log says why"))
+            yield _note(0, "query", name, "has failed: mend the cause, then resume it", why)
         elif each["state"] == "stopped":
             text = "is stopped: its result stays as it is until you resume it, or drop it"
             yield _note(2, "query", name, text)
         elif fresh > STALE_SECONDS:
             rank = 1 if fresh > OLD_SECONDS else 3
             yield _note(rank, "query", name, f"is {fresh:,.0f} s behind its sources")
+
+
+def _cut(why: str) -> str:
+    return why if len(why) <= _FAILURE_LETTERS else f"{why[:_FAILURE_LETTERS]}…"
+
+
+def _unreadable(catalog: Catalog, tables: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Name the tables whose metadata cannot be read: those without a size may be some."""
+    for each in tables:
+        if each["rows"] is not None:
+            continue
+        try:
+            catalog.load_table(each["name"]).files()
+        except TableNotFoundError:  # it is being dropped
+            continue
+        except PkrayError as error:
+            why = _cut(redact(str(error), catalog.storage_options))
+            yield _note(0, "table", each["name"], "cannot be read", why)
+
+
+def _of_processes(catalog: Catalog) -> Iterator[dict[str, Any]]:
+    """Name the processes of the service that do not live, and the parts of tables lost with them.
+
+    Whoever uses a table has its parts opened elsewhere; only what stays so needs people.
+    """
+    try:
+        placed = catalog.service()._processes()
+    except UnsupportedError:  # this process serves the tables itself
+        return
+    for each in placed:
+        name = each.name if each.name.startswith(each.kind) else f"{each.kind} {each.name}"
+        if each.state == "silent":
+            text = "does not answer: it is replaced if it stays silent; its log says why"
+            yield _note(1, "cluster", name, text)
+        elif each.state == "lost":
+            text = "is lost with its worker: the next who uses the table has it opened elsewhere"
+            yield _note(1, "cluster", name, text)
 
 
 def _of_tables(catalog: Catalog, tables: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

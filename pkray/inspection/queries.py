@@ -1,5 +1,7 @@
 """One continuous query, as the console shows it."""
 
+from __future__ import annotations
+
 import threading
 from typing import Any
 from urllib.parse import urlsplit
@@ -40,6 +42,7 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
         "state": status["state"],
         "failure": status.get("failure"),
         "failed_node": status.get("failed_node"),
+        "sql": status.get("sql"),
         "epoch": status["epoch"],
         "workers": status.get("workers", 1),
         "late": status.get("late", 0),
@@ -202,6 +205,7 @@ def _graph(found: Any, status: dict[str, Any]) -> dict[str, Any]:
                 "description": each["description"],
                 "rows_in": did.get("rows_in"),
                 "rows_out": did.get("rows_out"),
+                "watermark": did.get("watermark"),
                 "seconds": did.get("seconds"),
                 "busy": busy.get(str(each["id"])),
                 "busiest": most.get(str(each["id"])),

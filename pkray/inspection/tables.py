@@ -1,17 +1,22 @@
 """One table, as the console shows it."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.api.catalog import Catalog
 from pkray.clock import now_millis
-from pkray.errors import InputError, SnapshotNotFoundError
+from pkray.errors import InputError, PkrayError, SnapshotNotFoundError, UnsupportedError
 from pkray.format.partition_text import value_text as value_text
 from pkray.inspection.cells import MOST_ROWS, columns_of, first_rows, records_of, rows_of
+from pkray.lsm.compaction.under_way import under_way
 from pkray.metrics.collection import Distribution, Value
 from pkray.metrics.metric import Metric
 from pkray.metrics.names import (
@@ -20,12 +25,16 @@ from pkray.metrics.names import (
     TABLE_WRITERS_WAITING,
 )
 from pkray.schema.table_schema import TableSchema
+from pkray.system.contents import partitions_shown
 from pkray.table.levels import levels_of
+from pkray.table.table import Table
 
 _SNAPSHOTS = 200
 """The newest, which a time line shows."""
 _BUCKETS = 200
 """Buckets whose levels are drawn."""
+_BRANCHES = 20
+"""Branches whose snapshots are read: each costs requests."""
 _SCHEMAS = 50
 _LOOKED_THROUGH = 50
 """Snapshots in which the newest changes are sought: each costs requests."""
@@ -48,20 +57,10 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
         "partition_keys": list(found.partition_keys),
         "columns": _columns(found.schema),
         "options": found.options,
-        "snapshots": [
-            {
-                "id": each["snapshot_id"],
-                "kind": each["commit_kind"],
-                "time": each["commit_time"],
-                "rows": each["total_record_count"],
-                "added": each["delta_record_count"],
-                "user": each["commit_user"],
-            }
-            for each in records_of(newest)
-        ],
+        "snapshots": _snapshots(newest),
         "snapshot_count": snapshots.num_rows,
         "tags": records_of(found.system("tags")),
-        "branches": records_of(found.system("branches")),
+        "branches": _branches(found, snapshots),
         "consumers": records_of(found.system("consumers")),
         "buckets": _buckets(found.files()),
         "schemas": _schemas(found.system("schemas")),
@@ -72,16 +71,16 @@ def table(catalog: Catalog, name: str) -> dict[str, Any]:
 def load(catalog: Catalog, name: str) -> dict[str, Any]:
     """Say what processes have counted of a table since they began: ``commits``, the seconds that
     these took, the seconds that writers waited for compactions, and how many buckets are waited for
-    now.
+    now; and list the compactions that they run now.
 
     Raises:
         TableNotFoundError: there is none.
     """
-    name, collected = catalog.load_table(name).name, catalog.metrics().collected
+    found, collected = catalog.load_table(name), catalog.metrics().collected
 
     def of_table(metric: Metric) -> list[Value]:
-        found = collected.get(metric.name, {})
-        return [value for (table, *_), value in found.items() if table == name]
+        series = collected.get(metric.name, {})
+        return [value for (table, *_), value in series.items() if table == found.name]
 
     commits = [each for each in of_table(TABLE_COMMIT_SECONDS) if isinstance(each, Distribution)]
     return {
@@ -90,7 +89,28 @@ def load(catalog: Catalog, name: str) -> dict[str, Any]:
         "commit_seconds": sum(each.total for each in commits),
         "stall_seconds": sum(map(_number, of_table(TABLE_WRITE_STALL_SECONDS_TOTAL))),
         "writers_waiting": sum(map(_number, of_table(TABLE_WRITERS_WAITING))),
+        "compactions": _compacting(catalog, found),
     }
+
+
+def _compacting(catalog: Catalog, found: Table) -> list[dict[str, Any]]:
+    """List the compactions of a table that run in this process, or in those that serve it."""
+    running = under_way(found._store.url)
+    with suppress(UnsupportedError):  # this process serves the tables itself
+        running += catalog.service()._compactions(found)
+    shown = partitions_shown([each.partition for each in running], found.schema)
+    return [
+        {
+            "partition": partition,
+            "bucket": each.bucket,
+            "levels": list(each.levels),
+            "output_level": each.output_level,
+            "files": each.files,
+            "bytes": each.bytes,
+            "since": each.since,
+        }
+        for partition, each in zip(shown, running, strict=True)
+    ]
 
 
 def _number(value: Value) -> float:
@@ -197,6 +217,54 @@ def _value(schema: TableSchema, name: str, text: str) -> Any:
             column=name,
             value=text,
         ) from None
+
+
+def _snapshots(found: pa.Table) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": each["snapshot_id"],
+            "kind": each["commit_kind"],
+            "time": each["commit_time"],
+            "rows": each["total_record_count"],
+            "added": each["delta_record_count"],
+            "user": each["commit_user"],
+        }
+        for each in records_of(found)
+    ]
+
+
+def _branches(found: Table, snapshots: pa.Table) -> list[dict[str, Any]]:
+    """List branches with the snapshots that are theirs alone, and of the first of them the one it
+    was put on: ``began``."""
+    listed = records_of(found.system("branches"))
+    return [
+        {**each, "began": None, "snapshots": [], **_history(found, each["branch_name"], snapshots)}
+        for each in listed[:_BRANCHES]
+    ] + [{**each, "began": None, "snapshots": []} for each in listed[_BRANCHES:]]
+
+
+def _history(found: Table, name: str, snapshots: pa.Table) -> dict[str, Any]:
+    """Tell a branch's own snapshots from those that it has of the table."""
+    try:
+        branch = found.branch(name)
+        own, tagged = branch.snapshots(), branch.system("tags")
+    except PkrayError as error:  # it is damaged, or being deleted
+        return {"error": str(error)}
+    of_table = {*_moments(snapshots), *_moments(found.system("tags"))}
+    shared = sorted(of_table.intersection((*_moments(own), *_moments(tagged))))
+    began = shared[-1] if shared else None
+    least = 0 if began is None else began[0]
+    later = own.filter(pc.greater(own["snapshot_id"], least))
+    return {
+        "began": began and {"id": began[0], "time": str(began[1])},
+        "snapshots": _snapshots(later.slice(max(later.num_rows - _SNAPSHOTS, 0))),
+    }
+
+
+def _moments(found: pa.Table) -> list[tuple[int, str]]:
+    """Tell snapshots apart, of which two histories may have the same number."""
+    times = found["commit_time"].cast(pa.string())
+    return list(zip(found["snapshot_id"].to_pylist(), times.to_pylist(), strict=True))
 
 
 def _schemas(found: pa.Table) -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Find rows by key, or by its beginning, over the sorted runs of a bucket and its memory."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,5 +1,7 @@
 """Decoded snapshots and manifests in the memory of a process, bounded by bytes."""
 
+from __future__ import annotations
+
 import os
 import sys
 import threading

@@ -1,5 +1,7 @@
 """The snapshots of a table: found, read and published."""
 
+from __future__ import annotations
+
 import builtins
 import contextlib
 import threading

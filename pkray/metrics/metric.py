@@ -1,5 +1,7 @@
 """Describe a metric."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Literal
 

@@ -1,5 +1,7 @@
 """Keeps the series of this process."""
 
+from __future__ import annotations
+
 import logging
 import threading
 import time

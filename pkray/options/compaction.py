@@ -1,5 +1,7 @@
 """Options of compaction: when sorted runs are merged, and what that drops or marks."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -3,6 +3,8 @@
 Source: Paimon's immutable options, and those by which files that are there were laid out.
 """
 
+from __future__ import annotations
+
 from collections.abc import Collection, Mapping
 
 from pkray.errors import OptionError

@@ -1,5 +1,7 @@
 """Options of where a table's service runs."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 from pkray.options.option import option

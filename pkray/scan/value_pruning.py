@@ -12,6 +12,8 @@ where that cannot be:
   leaving it out uncovers nothing.
 """
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 

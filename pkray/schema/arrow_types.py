@@ -1,5 +1,7 @@
 """Maps scalar column types to Arrow's and back."""
 
+from __future__ import annotations
+
 from typing import NamedTuple
 
 import pyarrow as pa

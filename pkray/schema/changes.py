@@ -3,6 +3,8 @@
 Source: Apache Paimon's schema changes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias

@@ -3,6 +3,8 @@
 Source: Apache Paimon's casts when it reads files of an older schema.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from typing import TypeAlias
 

@@ -1,9 +1,12 @@
 """The processes of a warehouse's service, as those who run it see and move them."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from pkray.lsm.compaction.under_way import UnderWay
 from pkray.metrics.collection import Collected
 from pkray.storage.location import TableLocation
 
@@ -72,6 +75,16 @@ class Administration(Protocol):
         Args:
             tables, queries: names of those that there are; series of others end.
             hosts: names of the actors that queries have of their own.
+        """
+        ...
+
+    def compactions(self, table: str, url: str) -> list[UnderWay]:
+        """List the compactions of a table that run in the processes; those that do not answer are
+        left out.
+
+        Args:
+            table: its name.
+            url: of its root.
         """
         ...
 

@@ -1,5 +1,7 @@
 """The whole service in this process: the same owners and coordinator, called directly."""
 
+from __future__ import annotations
+
 import logging
 import os
 import threading

@@ -1,5 +1,7 @@
 """Set up one owner."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 LEASE_MILLIS = 30_000

@@ -1,5 +1,7 @@
 """The schema that an owner works under."""
 
+from __future__ import annotations
+
 import dataclasses
 import threading
 

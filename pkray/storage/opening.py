@@ -1,5 +1,7 @@
 """Opens stores by their URL."""
 
+from __future__ import annotations
+
 import difflib
 import os
 from typing import Any

@@ -1,5 +1,7 @@
 """A directory of the running process on the local disk; what dead processes left is removed."""
 
+from __future__ import annotations
+
 import fcntl
 import os
 import shutil

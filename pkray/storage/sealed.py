@@ -1,5 +1,7 @@
 """Small JSON files with a checksum, as values of one type."""
 
+from __future__ import annotations
+
 from typing import TypeVar
 
 import msgspec

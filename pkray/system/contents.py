@@ -3,6 +3,8 @@
 Source: "System Tables" in Apache Paimon, for names and columns. Times are in UTC.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from pkray.metadata.live import data_manifests, delta_entries, read_list
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
 from pkray.scan.file_statistics import FileStatistics
+from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import INTEGERS, STRINGS, DataType
 from pkray.system.source import MILLIS, Source, optional, required, table
 
@@ -214,14 +217,23 @@ def table_indexes(source: Source) -> pa.Table:
     return table(_INDEXES, found, partition=shown, dv_ranges=ranges)
 
 
+def _partitions(rows: Sequence[bytes], source: Source) -> list[str]:
+    return partitions_shown(rows, source.schema)
+
+
 def _live(source: Source) -> FileSet:
     if source.snapshot is None:
         return FileSet.empty()
     return file_sets.read(source.store, data_manifests(source.store, source.snapshot))
 
 
-def _partitions(rows: Sequence[bytes], source: Source) -> list[str]:
-    types = source.schema.types(source.schema.partition_keys)
+def partitions_shown(rows: Sequence[bytes], schema: TableSchema) -> list[str]:
+    """Write partitions as system tables have them.
+
+    Args:
+        rows: the partitions, as manifests hold them.
+    """
+    types = schema.types(schema.partition_keys)
     return rows_of(binary_row.decode(rows, types), types) if types else ["{}"] * len(rows)
 
 

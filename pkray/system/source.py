@@ -1,5 +1,7 @@
 """Holds the table that system tables are about."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,5 +1,7 @@
 """The system tables by name."""
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Callable
 

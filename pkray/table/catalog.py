@@ -1,5 +1,7 @@
 """A warehouse: databases of tables under one folder."""
 
+from __future__ import annotations
+
 import difflib
 import os
 from collections.abc import Mapping

@@ -1,5 +1,7 @@
 """The databases of a warehouse."""
 
+from __future__ import annotations
+
 import shutil
 
 from pkray.errors import DatabaseExistsError, DatabaseNotFoundError

@@ -1,5 +1,7 @@
 """Sums up the files of a table's buckets by level."""
 
+from __future__ import annotations
+
 import pyarrow as pa
 
 from pkray.drawings import Level

@@ -53,6 +53,7 @@ def warehouse(catalog: pkray.Catalog, monkeypatch: pytest.MonkeyPatch) -> Iterat
         logs=lambda lines: {"worker-0": LOG},
         dashboard="http://127.0.0.1:8265",
         status=lambda: SimpleNamespace(to_arrow=lambda: _no_places()),
+        _processes=list,
     )
     monkeypatch.setattr(pkray.Catalog, "service", lambda _: service)
     yield catalog

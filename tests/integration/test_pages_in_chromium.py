@@ -78,6 +78,8 @@ def catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[pkray.Catalog]
         for at in range(5):
             orders.upsert([{"id": each, "name": f"n{at}"} for each in range(100 * at + 20)])
         orders.tags.create("first")
+        orders.branches.create("trial", tag="first")
+        orders.branch("trial").upsert([{"id": 1, "name": "trial"}])
         odd = catalog.create_table(ODD, [("id", "INT"), (MARKUP, "STRING")], ["id"], comment=MARKUP)
         odd.upsert([{"id": 1, MARKUP: MARKUP}])
         text = "SELECT name, COUNT(*) AS n FROM shop.orders GROUP BY name"
@@ -249,6 +251,41 @@ def test_rates_of_a_table_become_charts(page, catalog):
     assert grave(page) == []
 
 
+def test_a_branch_leaves_the_time_line_where_it_began(page, catalog):
+    table = catalog.load_table("shop.orders")
+    began = table.tags.get("first").snapshot.id
+    show(page, "table")
+    drawn = page.get_by_role("img", name=f"branch trial from snapshot {began} with")
+    own = table.branch("trial").snapshots().num_rows - 1
+    expect(drawn.locator(".branch circle")).to_have_count(own)
+    expect(page.get_by_role("row", name=f"Z {began} {own} ")).to_contain_text("trial")
+
+
+def test_compactions_that_run_are_listed(page):
+    def compacting(route: Any) -> None:
+        found = route.fetch().json()
+        begun = {"since": found["time"] - 5000, "files": 3, "bytes": 4096}
+        at = {"partition": "{}", "bucket": 2, "levels": [0, 4], "output_level": 5}
+        route.fulfill(json=found | {"compactions": [begun | at]})
+
+    page.route("**/api/tables/shop.orders/load", compacting)
+    show(page, "table")
+    expect(page.get_by_role("row", name="0, 4 5 3 4.1 kB")).to_contain_text("5 s")
+
+
+def test_the_statement_of_a_query_is_shown_and_the_event_time_of_its_operators(page):
+    def timed(route: Any) -> None:
+        found = route.fetch().json()
+        for node in found["graph"]["nodes"]:
+            node["watermark"] = 0 if node["type"] == "aggregate" else None
+        route.fulfill(json=found)
+
+    page.route("**/api/queries/shop.sums", timed)
+    show(page, "query")
+    expect(page.get_by_role("region", name="The SQL that")).to_contain_text("GROUP BY name")
+    expect(page.get_by_role("cell", name="1970-01-01T00:00:00.000Z")).to_have_count(1)
+
+
 def test_time_from_a_change_to_its_result_is_drawn(page):
     show(page, "query")
     expect(page.get_by_role("img", name="computing:")).to_be_visible()
@@ -350,6 +387,22 @@ def test_what_changes_is_asked_for_first(changing, catalog):
     said = "Nothing would go, as the table's options say."
     assert asked == [f"Expire old snapshots: shop.orders?\n{said}"]
     assert catalog.load_table("shop.orders").latest_snapshot().id == before
+
+
+def test_a_table_is_compacted_after_a_question(changing, catalog):
+    table = catalog.create_table("shop.levels", [("id", "INT")], ["id"])
+    for each in range(2):
+        table.upsert([{"id": each}])
+    asked = questions(changing, are_accepted=True)
+    changing.evaluate("location.hash = '#/table/shop.levels'")
+    settled(changing)
+    changing.get_by_role("button", name="Compact", exact=True).click()
+    expect(changing.get_by_text("compacted", exact=True)).to_be_visible()
+    expect(changing.get_by_role("cell", name="COMPACT", exact=True)).to_be_visible()
+    assert asked == ["Compact: shop.levels?"]
+    (file,) = table.files().to_pylist()
+    assert (file["record_count"], file["level"] > 0) == (2, True)
+    catalog.drop_table("shop.levels")
 
 
 def test_an_expiry_says_what_goes_before_it_is_done(changing, catalog):

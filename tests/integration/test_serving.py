@@ -6,10 +6,12 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 import pkray
+from pkray.lsm.compaction.compactor import _Compaction
 from pkray.metrics import names
+from pkray.service.administration import Placed
 from pkray.serving.application import CONSOLE, application
 from pkray.serving.guard import Access
 from pkray.serving.server import _read_token
@@ -108,10 +112,14 @@ def test_home_lists_tables_with_their_sizes(web, table):
     assert found["bytes"] == sum(table.files().column("file_size_in_bytes").to_pylist())
 
 
+def notes_of(catalog: pkray.Catalog) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = answer(client(catalog), "/api/home")["attention"]
+    return found
+
+
 def attention(catalog: pkray.Catalog) -> list[dict[str, Any]]:
     """What needs attention, whatever else takes this machine's memory."""
-    notes = answer(client(catalog), "/api/home")["attention"]
-    return [each for each in notes if each["kind"] != "cluster"]
+    return [each for each in notes_of(catalog) if each["kind"] != "cluster"]
 
 
 def test_home_says_what_needs_attention(catalog):
@@ -149,6 +157,41 @@ def test_home_says_first_why_a_query_has_failed_and_then_which_one_is_stopped(ca
     assert "resume it" in notes[1]["text"]
 
 
+@pytest.mark.parametrize("damaged", ["snapshot/snapshot-1", "manifest/manifest-list-*"])
+def test_home_names_a_table_that_cannot_be_read_beside_the_others(catalog, table, damaged):
+    broken = catalog.create_table("shop.broken", [("id", "INT")], ["id"])
+    broken.upsert([{"id": 1}])
+    for path in Path(broken.location.url).glob(damaged):
+        path.write_bytes(b"damaged")
+    found = answer(client(catalog), "/api/home")
+    assert [(each["name"], each["rows"]) for each in found["tables"]] == [
+        ("shop.broken", None),
+        ("shop.orders", 20),
+    ]
+    (note,) = attention(catalog)
+    assert (note["kind"], note["name"], note["text"]) == ("table", "shop.broken", "cannot be read")
+    assert damaged.partition("*")[0].rpartition("/")[2] in note["failure"]
+
+
+def test_an_empty_table_needs_no_attention(catalog):
+    catalog.create_table("shop.empty", [("id", "INT")], ["id"])
+    assert attention(catalog) == []
+
+
+def test_home_names_a_worker_that_is_silent_and_an_owner_whose_worker_is_dead(catalog, monkeypatch):
+    placed = [
+        Placed("worker", "worker 1", "silent", 1),
+        Placed("owner", "shop.orders 0", "lost", 2),
+        Placed("worker", "worker 3", "running", 3),
+    ]
+    service = SimpleNamespace(_processes=lambda: placed)
+    monkeypatch.setattr(pkray.Catalog, "service", lambda _: service)
+    notes = {each["name"]: each["text"] for each in notes_of(catalog)}
+    assert "does not answer" in notes["worker 1"]
+    assert "lost with its worker" in notes["owner shop.orders 0"]
+    assert "worker 3" not in notes
+
+
 def test_home_names_the_machine_whose_memory_is_full(catalog, monkeypatch):
     full = {names.WORKER_MACHINE_MEMORY_RATIO.name: {("worker-1",): 0.93}}
     monkeypatch.setattr(pkray.Catalog, "metrics", lambda _: SimpleNamespace(collected=full))
@@ -169,6 +212,32 @@ def test_a_table_has_its_snapshots_and_tags(web, table):
     found = answer(web, "/api/tables/shop.orders")
     assert [each["id"] for each in found["snapshots"]] == [1]
     assert [(each["tag_name"], each["snapshot_id"]) for each in found["tags"]] == [("v1", 1)]
+
+
+def test_a_branch_has_its_own_snapshots_and_the_one_it_began_at(web, table):
+    table.tags.create("v1")
+    table.upsert([{"id": 1, "name": "on the table"}])
+    table.branches.create("trial", tag="v1")
+    for each in range(2):
+        table.branch("trial").upsert([{"id": each, "name": "on the branch"}])
+    (found,) = answer(web, "/api/tables/shop.orders")["branches"]
+    assert (found["branch_name"], found["began"]["id"]) == ("trial", 1)
+    assert [each["id"] for each in found["snapshots"]] == [2, 3]
+
+
+def test_a_branch_without_snapshots_began_nowhere(web, table):
+    table.branches.create("empty")
+    (found,) = answer(web, "/api/tables/shop.orders")["branches"]
+    assert (found["began"], found["snapshots"]) == (None, [])
+
+
+def test_a_branch_that_cannot_be_read_leaves_the_page_of_its_table(web, table):
+    table.branches.create("broken", tag=table.tags.create("v1").name)
+    (snapshot,) = Path(table.location.url).glob("branch/branch-broken/snapshot/snapshot-1")
+    snapshot.write_text("{")
+    found = answer(web, "/api/tables/shop.orders")
+    assert "damaged" in found["branches"][0]["error"]
+    assert [each["id"] for each in found["snapshots"]] == [1]
 
 
 def test_a_table_has_its_schemas(web, table):
@@ -242,6 +311,31 @@ def test_a_difference_needs_two_snapshots(web, given):
     assert "both ends" in refused(web, "/api/tables/shop.orders/changes", 400, **given)
 
 
+def test_a_compaction_that_runs_is_shown_until_it_ends(web, table, monkeypatch):
+    begun, may_end, write = threading.Event(), threading.Event(), _Compaction.run
+    before = table.files().to_pylist()
+
+    def slow(compaction: _Compaction) -> Any:
+        begun.set()
+        assert may_end.wait(_WAIT_SECONDS)
+        return write(compaction)
+
+    monkeypatch.setattr(_Compaction, "run", slow)
+    with ThreadPoolExecutor(1) as pool:
+        compacted = pool.submit(table.compact, full=True, buckets=[1])
+        try:
+            assert begun.wait(_WAIT_SECONDS)
+            (found,) = answer(web, "/api/tables/shop.orders/load")["compactions"]
+        finally:
+            may_end.set()
+        compacted.result(_WAIT_SECONDS)
+    (file,) = [each for each in before if each["bucket"] == 1]
+    assert (found["bucket"], found["partition"]) == (1, "{}")
+    assert (found["levels"], found["files"]) == ([0], 1)
+    assert (found["output_level"], found["bytes"]) == (5, file["file_size_in_bytes"])
+    assert answer(web, "/api/tables/shop.orders/load")["compactions"] == []
+
+
 def test_what_compaction_did_stays_known(catalog, table):
     table.upsert([{"id": each, "name": "again"} for each in range(20)])
     table.compact(full=True)
@@ -309,6 +403,24 @@ def test_a_query_is_a_graph_of_operators(catalog, query):
     (held,) = [each for each in graph["nodes"] if each["type"] == "aggregate"]
     assert held["state_rows"] == 2
     assert held["state_bytes"] > 0
+
+
+def test_a_query_says_of_which_sql_it_was_made_without_secrets(catalog, table, monkeypatch):
+    options = property(lambda _: hide({"secret_access_key": "s3cr3t-value"}))
+    monkeypatch.setattr(pkray.Catalog, "storage_options", options)
+    text = "SELECT id, 's3cr3t-value' AS name FROM shop.orders -- as it was written"
+    made = catalog.sql(text).materialize("shop.names")
+    found = client(catalog).get("/api/queries/shop.names").json()["sql"]
+    made.drop()
+    assert found == text.replace("s3cr3t-value", "***")
+
+
+def test_a_query_that_was_made_by_methods_has_no_sql(catalog, table):
+    made = table.relation().filter("id > 3").materialize("shop.later")
+    found = client(catalog).get("/api/queries/shop.later").json()
+    made.drop()
+    assert found["sql"] is None
+    assert found["graph"]["nodes"]
 
 
 def test_a_query_says_how_far_it_is(catalog, query):

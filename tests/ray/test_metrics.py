@@ -9,6 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from pkray.api import metrics as metrics_module
+from pkray.inspection import tables
+from pkray.lsm.compaction import under_way
+from pkray.service.ray.actors import found_actor
+from pkray.service.ray.processes import ask
 
 pytestmark = pytest.mark.ray
 
@@ -103,3 +107,21 @@ def test_epochs_of_a_query_are_gathered(shared_catalog, table):
     assert [labels["query"] for labels, _ in counted] == [query.name]
     assert samples(shared_catalog, "pkray_query_running") == [({"query": query.name}, 1)]
     query.drop()
+
+
+def _begin(actor: object, url: str) -> None:
+    under_way._running[-1] = under_way.UnderWay(url, b"", 1, (0,), 5, 3, 100, 0)
+
+
+def _end(actor: object) -> None:
+    under_way._running.clear()
+
+
+def test_compactions_that_run_in_workers_are_listed(shared_catalog, table):
+    worker, *_ = shared_catalog.service()._runs.workers_of("m.t")
+    try:
+        ask([found_actor(worker)], _begin, table._store.url, seconds=_WAIT_SECONDS)
+        (found,) = tables.load(shared_catalog, "m.t")["compactions"]
+    finally:
+        ask([found_actor(worker)], _end, seconds=_WAIT_SECONDS)
+    assert (found["bucket"], found["levels"], found["output_level"]) == (1, [0], 5)

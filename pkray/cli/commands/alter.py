@@ -1,5 +1,7 @@
 """The commands ``pkray alter …``."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,5 +1,7 @@
 """The command ``pkray changelog``."""
 
+from __future__ import annotations
+
 from contextlib import closing
 from typing import Annotated, cast
 

@@ -1,5 +1,7 @@
 """The command `compact`."""
 
+from __future__ import annotations
+
 import math
 import time
 from typing import Annotated, Any

@@ -1,5 +1,7 @@
 """The command ``pkray demo``: a stream, queries and the console, to look at."""
 
+from __future__ import annotations
+
 import signal
 import tempfile
 import threading

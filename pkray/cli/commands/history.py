@@ -1,5 +1,7 @@
 """The commands ``pkray tag …``, ``pkray branch …`` and ``pkray rollback``."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import typer

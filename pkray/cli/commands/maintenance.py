@@ -1,6 +1,8 @@
 """The commands ``pkray expire``, ``orphans``, ``drop-partition``, ``expire-partitions``,
 ``rescale`` and ``consumers …``."""
 
+from __future__ import annotations
+
 from typing import Annotated
 
 import msgspec

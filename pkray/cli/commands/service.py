@@ -1,5 +1,7 @@
 """The commands ``pkray service …``: the processes that serve a warehouse's tables on Ray."""
 
+from __future__ import annotations
+
 import logging
 import os
 import signal

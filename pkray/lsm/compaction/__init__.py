@@ -11,4 +11,5 @@ deletes nothing: files of the result take the place of the inputs when a commit 
 overlap with no other just change their level. `SectionMerge` merges rows that share a range of keys
 and makes the changelog where the table's producer asks for it (`ChangelogRows`), from the rows that
 keys had in higher levels. The `FlushedRowsCache` spares reading files that were written just now.
+``under_way`` knows which compactions run in this process.
 """

@@ -15,6 +15,7 @@ from pkray.format.data_file import COMPACT_SOURCE, DataFileMeta
 from pkray.lsm.bucket_files import Clock
 from pkray.lsm.compaction.pick import CompactionUnit
 from pkray.lsm.compaction.section_merge import CompactionContext, SectionMerge
+from pkray.lsm.compaction.under_way import noted
 from pkray.lsm.compaction.upper_lookup import UpperLevelLookup
 from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.freed_memory import raise_trim_threshold, release_freed_memory
@@ -89,7 +90,8 @@ class Compactor:
                 newest=newest,
             )
         raise_trim_threshold()
-        result = _Compaction(self._context, unit, levels, self._clock()).run()
+        with noted(self._context.files, unit):
+            result = _Compaction(self._context, unit, levels, self._clock()).run()
         release_freed_memory(sum(run.size for run in unit.runs), schema.core.write_buffer_size // 2)
         return result
 

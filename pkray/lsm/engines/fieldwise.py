@@ -1,5 +1,7 @@
 """Merge rows of a key column by column, as partial-update and aggregation do."""
 
+from __future__ import annotations
+
 from abc import abstractmethod
 from dataclasses import dataclass
 

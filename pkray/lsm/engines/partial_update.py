@@ -1,5 +1,7 @@
 """Columns that are not null overwrite one by one."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """Compare the values of two columns of any type for equality."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

@@ -1,5 +1,7 @@
 """Split lists and maps into lengths and elements, and put them together again."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

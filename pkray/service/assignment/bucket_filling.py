@@ -1,5 +1,7 @@
 """Find the buckets that have room for new keys."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Mapping
 

@@ -1,5 +1,7 @@
 """Decide when an index of keys looks for newer snapshots."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

@@ -1,5 +1,7 @@
 """The writers of one table that are open in this process."""
 
+from __future__ import annotations
+
 import threading
 import weakref
 from collections.abc import Callable

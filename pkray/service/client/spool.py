@@ -1,5 +1,7 @@
 """Routed batches in Arrow files on the local disk."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterator
 from pathlib import Path

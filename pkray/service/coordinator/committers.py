@@ -1,5 +1,7 @@
 """The committers of a table's commit users."""
 
+from __future__ import annotations
+
 from collections import OrderedDict
 from collections.abc import Callable
 

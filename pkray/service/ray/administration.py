@@ -1,5 +1,7 @@
 """The service of a warehouse on a Ray cluster, as those who run it see and move it."""
 
+from __future__ import annotations
+
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,13 +11,14 @@ from dataclasses import replace
 import ray
 
 from pkray.errors import NodeNotFoundError, ServiceUnavailableError
+from pkray.lsm.compaction.under_way import UnderWay
 from pkray.metrics.collection import Collected
 from pkray.service.administration import Placed
 from pkray.service.pool.overview import Overview
 from pkray.service.pool.parts import COORDINATOR
 from pkray.service.ray.actors import NAMESPACE, actor_names, found_actor, living_nodes
 from pkray.service.ray.pool import Pool
-from pkray.service.ray.processes import Process, ask, counted, tail, tell
+from pkray.service.ray.processes import Process, ask, compacting, counted, tail, tell
 
 _ANSWER_SECONDS = 5.0
 """For how long processes are waited for that are to tell of themselves: people wait for them."""
@@ -104,6 +107,13 @@ class RayAdministration:
         answers = ask([*map(found_actor, found)], counted, there, asked, seconds=_ANSWER_SECONDS)
         pairs = zip(found, answers, strict=True)
         return {self._label(name): answer for name, answer in pairs if answer is not None}
+
+    def compactions(self, table: str, url: str) -> list[UnderWay]:
+        """List the compactions of a table that run in the processes; those that do not answer are
+        left out."""
+        actors = [*map(found_actor, self.workers_of(table))]
+        answers = ask(actors, compacting, url, seconds=_ANSWER_SECONDS)
+        return [each for answer in answers for each in answer or ()]
 
     def workers_of(self, thing: str) -> list[str]:
         """Name the actors in which a table, or work, has something."""

@@ -1,5 +1,7 @@
 """An actor that is called: how long it may take, and what is done where it does not answer."""
 
+from __future__ import annotations
+
 import logging
 import math
 import random

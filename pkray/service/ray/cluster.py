@@ -1,5 +1,7 @@
 """The Ray cluster that a process joins."""
 
+from __future__ import annotations
+
 import logging
 import os
 import subprocess

@@ -1,5 +1,7 @@
 """Calls to actors, their failures as pkray errors."""
 
+from __future__ import annotations
+
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

@@ -1,6 +1,6 @@
 """Tell of the processes of actors, whatever the actors do."""
 
-from __future__ import annotations  # an actor's handle carries them to other versions: as text
+from __future__ import annotations
 
 import os
 import re
@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeVar
 import psutil  # type: ignore[import-untyped] # Ray brings it
 import ray
 
+from pkray.lsm.compaction.under_way import UnderWay, under_way
 from pkray.metrics.collection import Collected, unless_there, without
 from pkray.metrics.registry import REGISTRY
 
@@ -68,6 +69,11 @@ def counted(actor: object, tables: Collection[str], queries: Collection[str]) ->
     is_gone = unless_there(tables, queries)
     REGISTRY.forget(is_gone)
     return without(REGISTRY.collect(), is_gone)
+
+
+def compacting(actor: object, url: str) -> list[UnderWay]:
+    """List the compactions of the table at a URL that run in the process that this runs in."""
+    return under_way(url)
 
 
 def tail(actor: object, lines: int) -> str:

@@ -1,5 +1,7 @@
 """Remember the work that a pool hosts beside the cluster's nodes, for its next keeper."""
 
+from __future__ import annotations
+
 import logging
 from typing import Any
 

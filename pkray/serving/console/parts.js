@@ -64,8 +64,18 @@ export function Answered({ answer, children }) {
 
 const EMPTY = "–";
 
+export function isKnown(value) {
+  return value !== null && value !== undefined;
+}
+
+// A moment in milliseconds since 1970; a browser has no date for those that are too far from now.
+export function instant(value) {
+  const made = new Date(value);
+  return isKnown(value) ? (isNaN(made) ? `${value} ms` : made.toISOString()) : EMPTY;
+}
+
 export function count(value) {
-  return value === null || value === undefined ? EMPTY : Number(value).toLocaleString("en", { maximumFractionDigits: 2 });
+  return !isKnown(value) ? EMPTY : Number(value).toLocaleString("en", { maximumFractionDigits: 2 });
 }
 
 export function bytes(value) {

@@ -1,7 +1,7 @@
 // One query: its plan as a graph, how far it is, what each operator does.
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 import { Drawn } from "./graph.js";
-import { Answered, Asked, Cells, Change, Plot, Rows, allows, bytes, count, link, seconds, share, text, useAnswer } from "./parts.js";
+import { Answered, Asked, Cells, Change, Plot, Rows, allows, bytes, count, instant, isKnown, link, seconds, share, text, useAnswer } from "./parts.js";
 
 // How far behind it was, as long as this page has been open.
 function useHistory(found) {
@@ -21,7 +21,7 @@ function Sources({ sources }) {
     ["read up to", (each) => text(each.position), "number"],
     ["snapshots behind", (each) => count(each.snapshots), "number"],
     ["behind", (each) => seconds(each.seconds), "number"],
-    ["event time", (each) => (each.watermark === null ? "–" : new Date(each.watermark).toISOString())],
+    ["event time", (each) => instant(each.watermark)],
   ]} />`;
 }
 
@@ -136,12 +136,14 @@ export function Query({ name, allowed, recorded }) {
     <${Delay} delay=${found.delay} />
     ${history.length > 1 && html`<${Plot} title="Seconds behind, since this page was opened" times=${history.map((each) => each[0])} values=${history.map((each) => each[1])} />`}
     ${!recorded && html`<${Epochs} path=${path} /><${Verification} path=${path} />`}
+    ${found.sql && html`<h2>Statement</h2><pre tabindex="0" role="region" aria-label="The SQL that the query was made from">${found.sql}</pre>`}
     <h2>Plan</h2>
     <${Drawn} graph=${found.graph} />
     <${Rows} caption="Operators" rows=${found.graph.nodes} columns=${[
       ["operator", (each) => `${each.id} ${each.type}`, "whole"],
       ["busy", (each) => share(each.busy), "number"],
       ...(found.workers > 1 ? [["busiest worker", (each) => html`<span class=${isSkewed(each) ? "warn" : ""}>${share(each.busiest)}</span>`, "number"]] : []),
+      ...(found.graph.nodes.some((each) => isKnown(each.watermark)) ? [["event time", (each) => instant(each.watermark), "whole"]] : []),
       ["rows in", (each) => count(each.rows_in), "number"],
       ["rows out", (each) => count(each.rows_out), "number"],
       ["worked", (each) => seconds(each.seconds), "number"],

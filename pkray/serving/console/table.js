@@ -1,6 +1,7 @@
 // One table: its snapshots, its buckets' levels, its rows, its schema.
 import { html, useEffect, useRef, useState } from "./vendor/htm-preact.js";
-import { Answered, Asked, Cells, Change, Failure, Plot, Rows, allows, ask, bytes, count, text, useAnswer } from "./parts.js";
+import { TimeLine, moment } from "./timeline.js";
+import { Answered, Asked, Cells, Change, Failure, Plot, Rows, allows, ask, bytes, count, seconds, text, useAnswer } from "./parts.js";
 
 const LOOKS = 720; // an hour of them
 
@@ -80,11 +81,30 @@ function Changed({ table }) {
       <${Asked} label="Show the difference" disabled=${!start || !end} path=${`${path}?${new URLSearchParams({ start, end })}`}>${(found) => (found.rows.length ? html`<${Cells} caption=${`${count(found.rows.length)} keys whose rows differ: +I is new, +U changed, -D gone`} found=${found} />` : html`<p>Both have the same rows.</p>`)}<//></div>`;
 }
 
+// Compactions that run at this moment; those of a diagnosis are over.
+function UnderWay({ found }) {
+  if (!found) return null;
+  if (!found.compactions.length) return html`<p class="quiet">No compaction runs now.</p>`;
+  return html`<${Rows} caption="Compactions that run now" rows=${found.compactions} columns=${[
+    ["bucket", (each) => place(each)],
+    ["from levels", (each) => each.levels.join(", "), "number"],
+    ["to level", (each) => each.output_level, "number"],
+    ["files", (each) => count(each.files), "number"],
+    ["size", (each) => bytes(each.bytes), "number"],
+    ["since", (each) => new Date(each.since).toISOString(), "whole"],
+    ["for", (each) => seconds(Math.max(found.time - each.since, 0) / 1000), "number"],
+  ]} />`;
+}
+
+function place(each) {
+  return `${each.bucket}${each.partition === "{}" ? "" : ` of ${each.partition}`}`;
+}
+
 function Compactions({ table }) {
   return html`<${Asked} label="Show what compaction did" path=${`/api/tables/${encodeURIComponent(table.name)}/compactions`}>${(found) => html`<${Rows} caption="Compactions of the snapshots that are kept, the newest first" rows=${found.compactions} columns=${[
     ["snapshot", (each) => each.snapshot_id, "number"],
     ["time", (each) => each.commit_time, "whole"],
-    ["bucket", (each) => `${each.bucket}${each.partition === "{}" ? "" : ` of ${each.partition}`}`],
+    ["bucket", (each) => place(each)],
     ["files", (each) => `${count(each.files_before)} → ${count(each.files_after)}`, "number"],
     ["size", (each) => `${bytes(each.bytes_before)} → ${bytes(each.bytes_after)}`, "number"],
     ["rows", (each) => `${count(each.rows_before)} → ${count(each.rows_after)}`, "number"],
@@ -98,8 +118,7 @@ function between(looks, of) {
 }
 
 // How fast rows came since this page was opened: by looks at the snapshots, and by looks at what processes count.
-function Live({ table }) {
-  const { found, error } = useAnswer(`/api/tables/${encodeURIComponent(table.name)}/load`);
+function Live({ table, load: { found, error } }) {
   const [counted, setCounted] = useState([]);
   const [written, setWritten] = useState([]);
   const newest = useRef(null);
@@ -122,10 +141,19 @@ function Live({ table }) {
     ${found.writers_waiting > 0 && html`<p class="warn">Writers wait for the compaction of ${count(found.writers_waiting)} buckets now.</p>`}`;
 }
 
+// What the processes of a table do now: asked for once, for the charts and for the compactions.
+function Work({ table }) {
+  const load = useAnswer(`/api/tables/${encodeURIComponent(table.name)}/load`);
+  return html`<h2>Writes</h2><${Live} table=${table} load=${load} />
+    <h2>Compactions</h2><${UnderWay} found=${load.found} />
+    <div class="row"><${Compactions} table=${table} /></div>`;
+}
+
 function Snapshots({ table }) {
   const tagged = (id) => table.tags.filter((each) => each.snapshot_id === id).map((each) => each.tag_name).join(", ");
-  const times = table.snapshots.map((each) => Date.parse(`${each.time.replace(" ", "T")}`) / 1000);
+  const times = table.snapshots.map((each) => moment(each.time) / 1000);
   return html`
+    <${TimeLine} table=${table} />
     ${table.snapshots.length > 1 && html`<${Plot} title="Rows in files by the time of the snapshot" times=${times} values=${table.snapshots.map((each) => each.rows)} />`}
     <${Rows} caption=${`The newest of ${count(table.snapshot_count)} snapshots`} rows=${[...table.snapshots].reverse().slice(0, 20)} columns=${[
       ["snapshot", (each) => each.id, "number"],
@@ -136,6 +164,17 @@ function Snapshots({ table }) {
       ["tags", (each) => tagged(each.id)],
       ["user", (each) => (each.user.length > 24 ? html`<span title=${each.user}>${each.user.slice(0, 23)}…</span>` : each.user)],
     ]} />`;
+}
+
+function Branches({ branches }) {
+  if (!branches.length) return null;
+  return html`<h2>Branches</h2><${Rows} caption="Branches" rows=${branches} columns=${[
+    ["branch", (each) => each.branch_name],
+    ["made", (each) => each.create_time, "whole"],
+    ["began at snapshot", (each) => text(each.began?.id), "number"],
+    ["snapshots of its own", (each) => (each.error ? html`<span class="bad">${each.error}</span>` : count(each.snapshots?.length))],
+    ["rows", (each) => count(each.snapshots?.at(-1)?.rows), "number"],
+  ]} />`;
 }
 
 const ROLLBACK = "Later snapshots and tags are removed for good.";
@@ -198,9 +237,8 @@ export function Table({ name, allowed, recorded }) {
     ${!recorded && html`<h2>Look up</h2><${Lookup} table=${found} />
     <h2>Rows</h2><${Content} table=${found} />
     <h2>Changes</h2><${Changed} table=${found} />`}
-    ${!recorded && html`<h2>Writes</h2><${Live} table=${found} />`}
+    ${!recorded && html`<${Work} table=${found} />`}
     <h2>Levels</h2><${Levels} buckets=${found.buckets} />
-    ${!recorded && html`<div class="row"><${Compactions} table=${found} /></div>`}
     <h2>Snapshots</h2><${Snapshots} table=${found} />
     <h2>Tags</h2><${Tags} table=${found} allowed=${allowed} />
     <h2>Columns</h2>
@@ -209,5 +247,5 @@ export function Table({ name, allowed, recorded }) {
     <${Rows} caption="Schemas, oldest first" rows=${found.schemas} columns=${[["schema", (each) => each.schema_id, "number"], ["time", (each) => each.update_time, "whole"], ["fields", (each) => each.fields]]} />
     ${found.partition_keys.length > 0 && asIs(found.partitions, "Partitions")}
     ${asIs(found.consumers, "Consumers")}
-    ${asIs(found.branches, "Branches")}`}<//>`;
+    <${Branches} branches=${found.branches} />`}<//>`;
 }

@@ -3,6 +3,8 @@
 Source: FileMetaData in the Parquet format.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 
 from pkray.checksums import KEY

@@ -1,5 +1,7 @@
 """Changes of a table's columns, options and comments."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 
 from pkray.arguments.facade import Comment, Options, checked_class

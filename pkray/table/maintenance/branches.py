@@ -1,5 +1,7 @@
 """The branches of a table."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pyarrow as pa

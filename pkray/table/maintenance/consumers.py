@@ -1,5 +1,7 @@
 """The consumers of a table."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 
 import pyarrow as pa

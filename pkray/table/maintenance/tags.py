@@ -1,5 +1,7 @@
 """The tags of a table."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from datetime import timedelta
 

@@ -1,5 +1,7 @@
 """sum, product and count."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

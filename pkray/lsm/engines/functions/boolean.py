@@ -1,5 +1,7 @@
 """bool_and and bool_or."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np

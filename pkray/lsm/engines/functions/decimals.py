@@ -1,5 +1,7 @@
 """128-bit integers of decimal columns in numpy."""
 
+from __future__ import annotations
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

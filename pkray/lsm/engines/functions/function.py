@@ -1,5 +1,7 @@
 """Define what an aggregate function is."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -8,6 +8,8 @@ register size. All is little-endian.
 Source: Apache DataSketches, ``org.apache.datasketches.hll.PreambleUtil``.
 """
 
+from __future__ import annotations
+
 import struct
 
 import numpy as np

@@ -1,5 +1,7 @@
 """listagg."""
 
+from __future__ import annotations
+
 from typing import ClassVar
 
 import numpy as np
