@@ -42,8 +42,6 @@ The packages, from the top down; each imports those below it and never one above
     spans                  what a process is at work on, for both
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import TYPE_CHECKING, Any

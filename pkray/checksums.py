@@ -4,8 +4,6 @@ They stand where readers that do not know them pass them over, and are of all ot
 without one was written by somebody else, and is read as it is.
 """
 
-from __future__ import annotations
-
 import zlib
 
 import msgspec

@@ -1,7 +1,5 @@
 """The time of day, as tables keep it."""
 
-from __future__ import annotations
-
 import time
 
 

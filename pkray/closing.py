@@ -1,7 +1,5 @@
 """Define what a ``with`` block closes or aborts at its end."""
 
-from __future__ import annotations
-
 import abc
 from types import TracebackType
 from typing import Self

@@ -4,8 +4,6 @@
 more than a third of the time in which a process would start.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 Strokes and texts take the colour of the page's text, so that light and dark ground show them.
 """
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

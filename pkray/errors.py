@@ -60,8 +60,6 @@ Each prints its message and carries the values it names as attributes; each surv
 ``arguments`` of some are the words of the message that name the caller's arguments.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 

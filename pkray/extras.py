@@ -1,7 +1,5 @@
 """Packages that only parts of pkray need, and the extras that bring them."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any

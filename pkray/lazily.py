@@ -1,7 +1,5 @@
 """Packages whose names are imported when they are asked for: a task's process needs few of them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module

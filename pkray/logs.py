@@ -4,8 +4,6 @@
 each process does so when it imports pkray: the command line, a server, workers on Ray.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -1,7 +1,5 @@
 """Errors as plain data: what goes where a pickle would be found in a text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

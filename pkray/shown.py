@@ -1,7 +1,5 @@
 """Show objects in a notebook: small tables of HTML, in which every text is escaped."""
 
-from __future__ import annotations
-
 import html
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

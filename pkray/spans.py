@@ -10,8 +10,6 @@ As long as nobody asked for lines of JSON (`pkray.logs`) or for spans (`pkray.tr
 kept: entering costs a comparison.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext

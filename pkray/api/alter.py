@@ -1,7 +1,5 @@
 """Changes of a table's schema, those that take SQL among them."""
 
-from __future__ import annotations
-
 from pkray import relational
 from pkray.arguments.facade import checked_class
 from pkray.schema.changes import FieldName

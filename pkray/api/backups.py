@@ -1,7 +1,5 @@
 """A store of backups, as its users hold it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Relations of what is no table: rows and changes in memory, SQL over other relations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The metrics of a warehouse, as those who watch over it hold them."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

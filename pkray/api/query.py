@@ -1,7 +1,5 @@
 """Continuous queries as their users hold them: with the plans that can take over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The service of a warehouse, as those who run it hold it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -6,8 +6,6 @@ plain value, such as numpy's integers, becomes that value. ``object`` and ``Any`
 the function itself looks at those, as at types that only type checkers import.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import inspect

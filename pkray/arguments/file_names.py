@@ -4,8 +4,6 @@ Options, users and files that anybody may have written carry such names. A name 
 path: it leads into no other folder, and every store takes it.
 """
 
-from __future__ import annotations
-
 import re
 
 from pkray.errors import PkrayError

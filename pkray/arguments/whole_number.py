@@ -1,7 +1,5 @@
 """Numbers that users give where only whole ones do."""
 
-from __future__ import annotations
-
 import math
 import operator
 from typing import Any

@@ -1,7 +1,5 @@
 """Makes backups beside writers, expiry and compaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Deletes backups, and the files that no other one has."""
 
-from __future__ import annotations
-
 from pkray.backup.stored import BackupStore
 from pkray.backup.turns import Turn
 from pkray.storage.empty_folders import remove_empty_tree

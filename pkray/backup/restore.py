@@ -1,7 +1,5 @@
 """Brings a backup back: tables with identities of their own, queries that stand still."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Sequence
 

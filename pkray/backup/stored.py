@@ -1,7 +1,5 @@
 """The backups of a store, by name."""
 
-from __future__ import annotations
-
 import re
 import uuid
 

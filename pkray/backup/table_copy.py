@@ -1,7 +1,5 @@
 """A table whose small files are one copy of them, and whose other files lie elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn
 

@@ -1,7 +1,5 @@
 """Name the files that a table's copy needs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pkray.backup.table_copy import TableCopy, folders_of_small, is_small

@@ -1,7 +1,5 @@
 """The files of one table or query in a backup."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Proves a backup without restoring it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 
 import msgspec

@@ -8,12 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray import constants
 from pkray.cdc.images import Events
-from pkray.cdc.parsing import checked_texts, parsed
+from pkray.cdc.parsing import lines, parsed
 from pkray.cdc.row_changes import Target
 from pkray.errors import InputError, UnsupportedError
 from pkray.schema.types import DataField, DataType
 
+_OPENED, _CLOSED, _NOTHING = constants.texts(['{"":', "}", ""]).cast(pa.large_string())
 _UNITS = {"_ms": "ms", "_us": "us", "_ns": "ns"}
 
 
@@ -54,13 +56,7 @@ def _shown(names: Sequence[str], events: Events, images: Sequence[str]) -> list[
     found: dict[str, pa.DataType] = dict.fromkeys(names, pa.null())
     assert events.index is not None
     for image in images:
-        texts = events.index.values(image).drop_null()
-        texts = pc.ascii_trim_whitespace(texts)
-        rows = texts.filter(pc.starts_with(texts, "{"))
-        if not len(rows):
-            continue
-        inferred = _inferred(rows, names)
-        for name, kind in inferred.items():
+        for name, kind in _inferred(events.index.values(image).drop_null(), names).items():
             if name in found and pa.types.is_null(found[name]):
                 found[name] = kind
     return [
@@ -70,16 +66,22 @@ def _shown(names: Sequence[str], events: Events, images: Sequence[str]) -> list[
     ]
 
 
-def _inferred(rows: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:
+def _inferred(images: pa.Array, names: Sequence[str]) -> dict[str, pa.DataType]:
+    """Infer the types of the members of images, or of images that are listed."""
+    if not len(images):
+        return {}
+    rows = pc.binary_join_element_wise(_OPENED, images, _CLOSED, _NOTHING)
     try:
-        table = parsed(checked_texts(rows), pa.schema([]), "infer")
+        [kind] = parsed(lines(rows), pa.schema([]), "infer").schema.types
     except pa.ArrowInvalid as error:
         raise InputError(
             f"the type of new columns ({', '.join(names)}) is not plain: {error}; add them by "
             "table.alter.add_column",
             columns=list(names),
         ) from None
-    return {each.name: each.type for each in table.schema}
+    if pa.types.is_list(kind):
+        kind = kind.value_type
+    return {each.name: each.type for each in kind} if pa.types.is_struct(kind) else {}
 
 
 def _wide(name: str, kind: pa.DataType) -> DataType:

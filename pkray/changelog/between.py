@@ -4,8 +4,6 @@ Source: ``incremental-between``, ``incremental-between-timestamp`` and
     ``incremental-between-scan-mode`` in Apache Paimon.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read what a bucket held at a snapshot, and compare what a partition held at two."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

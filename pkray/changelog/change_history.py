@@ -1,7 +1,5 @@
 """Find the snapshots whose changes can be read: live ones, and expired ones' changelogs."""
 
-from __future__ import annotations
-
 from pkray.arguments.whole_number import check_snapshot
 from pkray.errors import OptionError, SnapshotNotFoundError
 from pkray.format import paths

@@ -1,7 +1,5 @@
 """Offer all the ways to read what changed in one table."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Record how far a stream has come, under a consumer's name."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Reads the changes that each snapshot made."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa

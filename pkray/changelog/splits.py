@@ -29,6 +29,7 @@ from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_function import without_deletes
 from pkray.lsm.merge.merge_read import merge_read
 from pkray.metadata.live import unless_expired
+from pkray.metadata.table_identity import unless_dropped
 from pkray.scan.split import Split
 from pkray.schema.row_kind import DELETE, INSERT
 from pkray.schema.table_schema import KIND, TableSchema
@@ -57,6 +58,7 @@ class ChangeSplit(ABC):
 
         Raises:
             SnapshotNotFoundError: the snapshot has expired meanwhile.
+            TableReplacedError, TableNotFoundError: the table was dropped meanwhile.
         """
         place = self.request.location
         table = None if place is None else place.name
@@ -64,7 +66,7 @@ class ChangeSplit(ABC):
 
     def _read(self, store: ObjectStore | None) -> Iterator[pa.RecordBatch]:
         store = store or self.request.open()
-        with unless_expired(store, self.snapshot_id):
+        with unless_dropped(self.request.location), unless_expired(store, self.snapshot_id):
             for rows in self._rows(store):
                 if rows.num_rows:
                     yield rows

@@ -1,7 +1,5 @@
 """Iterate over a table's changes as they come, and wait for the next snapshot."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Generator, Iterator

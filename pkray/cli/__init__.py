@@ -6,8 +6,6 @@ Commands do what the Python API does and nothing else: they parse (``arguments``
 Errors come out in the words of the command line (``wording``). Rows pass through batch by batch.
 """
 
-from __future__ import annotations
-
 from pkray.cli.app import main
 
 __all__ = ["main"]

@@ -1,7 +1,5 @@
 """The program `pkray`: its options, and what becomes of errors."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Defines options that several commands share, and reads the texts they are given."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ Only folders of this machine are looked at, and only listed: a key press neither
 store nor opens a table.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A small stream of orders and three queries over it, for somebody who looks at pkray."""
 
-from __future__ import annotations
-
 import random
 import threading
 from collections.abc import Iterator

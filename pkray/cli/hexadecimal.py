@@ -1,7 +1,5 @@
 """Binary columns as hexadecimal text, and back."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

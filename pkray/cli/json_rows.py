@@ -1,7 +1,5 @@
 """JSON lines of tables with nested columns, of which Arrow's reader would drop parts."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ What commands need takes longer to load than most of them to run: ``pkray --help
 than the names and sentences here. A test compares them with the commands' own.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 from functools import cached_property

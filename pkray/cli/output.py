@@ -1,7 +1,5 @@
 """Prints results: tables for people, JSON lines for programs."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import sys

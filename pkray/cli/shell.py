@@ -1,7 +1,5 @@
 """The SQL shell: history, completion, and statements over several lines."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Callable, Iterator

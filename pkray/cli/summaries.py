@@ -1,7 +1,5 @@
 """Describes tables and snapshots as the commands print them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pkray.format.snapshot import Snapshot

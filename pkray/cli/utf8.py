@@ -1,7 +1,5 @@
 """Text that users hand over, which is UTF-8 or refused where it is not."""
 
-from __future__ import annotations
-
 import codecs
 import io
 from typing import Any

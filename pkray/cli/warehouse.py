@@ -1,7 +1,5 @@
 """Gives commands what they share: the warehouse they work in, and how they print."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 import os

@@ -1,7 +1,5 @@
 """Errors in the words of the command line."""
 
-from __future__ import annotations
-
 import re
 
 from pkray.errors import PkrayError

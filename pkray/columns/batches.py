@@ -1,7 +1,5 @@
 """Batches and tables of exact types, also without columns."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 

@@ -7,8 +7,6 @@
 - **ranks**: integers a row that sort as a column does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias

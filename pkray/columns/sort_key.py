@@ -1,7 +1,5 @@
 """By what rows are sorted."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

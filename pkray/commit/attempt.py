@@ -1,7 +1,5 @@
 """Writes the manifests of one change and creates its snapshot, once or again."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pkray import errors

@@ -1,7 +1,5 @@
 """Waits after a commit lost a race, so that others come through."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 

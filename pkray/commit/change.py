@@ -1,7 +1,5 @@
 """One snapshot to be: what it changes of the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

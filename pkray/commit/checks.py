@@ -1,7 +1,5 @@
 """Refuses changes that contradict what other commits have done."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 

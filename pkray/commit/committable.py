@@ -1,7 +1,5 @@
 """Makes the changes of a commit: the messages of all writers under one identifier."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

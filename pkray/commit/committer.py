@@ -1,7 +1,5 @@
 """Publishes the files that writers prepared as snapshots, each once."""
 
-from __future__ import annotations
-
 import random
 import time
 import uuid

@@ -1,7 +1,5 @@
 """Finds conflicts between what a commit changes and the files that are there."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The index files of a snapshot, and how a commit changes them."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writes the manifests and manifest lists of one commit."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

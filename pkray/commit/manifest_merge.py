@@ -1,7 +1,5 @@
 """Keeps the manifests of a table few, at a cost a commit that does not grow with their number."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pkray.commit.manifest_files import ENTRY_BYTES, ManifestFiles

@@ -1,7 +1,5 @@
 """Lists the files that commit messages hand over, and those of them that are missing."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from pkray.format import paths

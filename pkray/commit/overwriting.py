@@ -1,7 +1,5 @@
 """Makes the entries of an overwrite: all files of some partitions are deleted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Publishes a change as the next snapshot, in as many attempts as the race for it takes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 

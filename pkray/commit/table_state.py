@@ -1,7 +1,5 @@
 """Holds what a committer knows of its table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from pkray.commit.change import Change

@@ -1,7 +1,5 @@
 """Records which writer of each commit user is the newest, where all processes see it."""
 
-from __future__ import annotations
-
 import hashlib
 
 import msgspec

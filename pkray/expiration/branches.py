@@ -1,7 +1,5 @@
 """Makes, removes and takes over branches: histories of their own above a table's files."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Deletes the files of snapshots that were removed from the newest end of a history."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 

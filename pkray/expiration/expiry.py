@@ -1,7 +1,5 @@
 """Removes the oldest snapshots and changelogs, and the files that nothing else names."""
 
-from __future__ import annotations
-
 import itertools
 import uuid
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Records what an expiry has begun, so that the next one can finish it."""
 
-from __future__ import annotations
-
 import contextlib
 
 import msgspec

@@ -1,7 +1,5 @@
 """Files in a table's folders that nothing names: left by writers and commits that were killed."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator

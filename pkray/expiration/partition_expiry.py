@@ -1,7 +1,5 @@
 """Finds the partitions that are old enough to expire."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, timedelta

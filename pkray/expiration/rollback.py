@@ -1,7 +1,5 @@
 """Takes a table back to an earlier snapshot."""
 
-from __future__ import annotations
-
 import contextlib
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """Removes tags, and the files that nothing names without them."""
 
-from __future__ import annotations
-
 import contextlib
 
 from pkray.errors import StorageError

@@ -6,8 +6,6 @@ Layout, little-endian: null bits (8 bytes a 64 columns, the first 8 bits are the
 Source: "BinaryRow" in Apache Paimon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

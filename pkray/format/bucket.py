@@ -6,8 +6,6 @@ hashed from their columns: the row is built only where strings make the rows dif
 Source: "bucket" and "bucket-function.type" in Apache Paimon.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Carry to a commit what one bucket asks it to make visible."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Describe data files as manifests do."""
 
-from __future__ import annotations
-
 import msgspec
 
 from pkray.arguments.file_names import checked

@@ -3,8 +3,6 @@
 Source: "dynamic bucket" in Apache Paimon; a file is big-endian int32 values without a header.
 """
 
-from __future__ import annotations
-
 import re
 import zlib
 

@@ -1,7 +1,5 @@
 """Index files: what a table knows of a bucket besides its data files."""
 
-from __future__ import annotations
-
 import msgspec
 
 from pkray.arguments.file_names import checked

@@ -4,8 +4,6 @@ Keys sort as Paimon sorts them: column by column, nulls first, FALSE before TRUE
 by value (NaN last), strings and bytes by their unsigned bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

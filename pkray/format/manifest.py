@@ -5,8 +5,6 @@ wrote; writes the schemas of :mod:`pkray.format.avro.schemas`, compressed as
 ``manifest.compression`` says (zstd, snappy, none or default, which is zstd).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@
 A partition is the BinaryRow (with arity) of the partition columns' values in declared order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Some of a table's partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

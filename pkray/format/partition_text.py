@@ -7,8 +7,6 @@ Otherwise it is SQL's cast to string.
 Source: "partition.legacy-name" and "partition.default-name" in Apache Paimon.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import date, timedelta
 from decimal import Decimal

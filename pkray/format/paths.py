@@ -4,8 +4,6 @@ Source: the tree in Apache Paimon's "concepts/spec". Folders are '/'-separated, 
 slash; numbers are decimal.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 

@@ -1,7 +1,5 @@
 """Reads BinaryRows laid one after the other in a buffer into columns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

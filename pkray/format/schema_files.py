@@ -1,7 +1,5 @@
 """The schema files of a table, read by id."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pkray.errors import CorruptFileError, MissingFileError

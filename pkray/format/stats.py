@@ -5,8 +5,6 @@ characters, the maximum's last one raised. As in Paimon, bytes and nested column
 only (nested: none), and a column that holds NaN has no minimum and maximum.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A tag: a snapshot kept under a name, perhaps for a limited time."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from datetime import datetime

@@ -4,8 +4,6 @@ Source: BinaryRow in Apache Paimon, little-endian. All arrays are of one column 
 row; words are uint64.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias

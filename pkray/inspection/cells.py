@@ -1,7 +1,5 @@
 """Values as a browser gets them: JSON's own, or text."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Writes one file that says how a warehouse is, for somebody who cannot look at it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

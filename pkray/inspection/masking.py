@@ -1,7 +1,5 @@
 """Takes out of texts what a file for others may not hold: secrets, and values of rows."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Collection, Mapping

@@ -1,7 +1,5 @@
 """Sums up all tables and queries, and says what needs attention: the first page."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One continuous query, as the console shows it."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 from urllib.parse import urlsplit

@@ -1,7 +1,5 @@
 """One table, as the console shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict

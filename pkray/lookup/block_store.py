@@ -1,7 +1,5 @@
 """RocksDB as a store of blocks: one column family a data file, loaded in bulk, read one by one."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import threading

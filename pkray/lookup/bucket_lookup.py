@@ -1,7 +1,5 @@
 """Find rows by key, or by its beginning, over the sorted runs of a bucket and its memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Keep what is known of a data file and its copies, and make copies in a thread of their own."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator

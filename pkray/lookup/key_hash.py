@@ -1,7 +1,5 @@
 """Keys compared for equality: by 64-bit hashes, and by their bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

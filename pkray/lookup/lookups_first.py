@@ -1,7 +1,5 @@
 """Lets lookups go before what copies files behind them."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Find keys in the pages of rows that lie beside a data file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

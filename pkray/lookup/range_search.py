@@ -1,7 +1,5 @@
 """Find the first or the last rows of ranges of keys, and read little more than these."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Find keys in a data file by reading it from front to back: for many keys, or without a disk."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np

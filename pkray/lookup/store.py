@@ -1,7 +1,5 @@
 """Find rows of data files by key, through copies of the files on the local disk."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np

@@ -4,8 +4,6 @@ Like ``lsm.compaction.upper_lookup.ScanLookup``, whose ways it has, but through 
 LSM tree may not know of these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

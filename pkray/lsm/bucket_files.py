@@ -1,7 +1,5 @@
 """Name the files of one bucket, and say how they are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 

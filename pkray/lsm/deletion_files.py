@@ -1,7 +1,5 @@
 """Write and read the index files in which a bucket's deletion vectors lie."""
 
-from __future__ import annotations
-
 from collections.abc import Container, Iterable
 
 from pkray.format import paths

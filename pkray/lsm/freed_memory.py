@@ -1,7 +1,5 @@
 """Return memory that rows have freed, and that allocators keep, to the operating system."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 

@@ -1,7 +1,5 @@
 """Write sorted rows to files of one level."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.closing import Abortable

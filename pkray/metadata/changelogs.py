@@ -1,7 +1,5 @@
 """Changelogs that outlive their snapshots."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Finds what a commit user has committed."""
 
-from __future__ import annotations
-
 import itertools
 from collections import OrderedDict
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Checks what commits are named by, as snapshots hold it for good."""
 
-from __future__ import annotations
-
 import msgspec
 
 from pkray.arguments.file_names import MOST_CHOSEN_BYTES, text_fault

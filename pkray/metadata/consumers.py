@@ -1,7 +1,5 @@
 """The places that consumers have reached in a table's changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import msgspec

@@ -1,7 +1,5 @@
 """Reads which data files a snapshot holds: its manifests, merged."""
 
-from __future__ import annotations
-
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence

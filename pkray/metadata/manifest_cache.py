@@ -1,7 +1,5 @@
 """Manifests and manifest lists in memory: files of these names never change."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Files in memory by their marks, such as e-tags: a file with this mark has this content."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 
 from pkray.metadata.metadata_cache import metadata

@@ -1,7 +1,5 @@
 """Decoded snapshots and manifests in the memory of a process, bounded by bytes."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -4,8 +4,6 @@ Hint files hold the id that a folder's files begin or end with, to save listing 
 trusted: a wrong or missing one costs time, not correctness.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 

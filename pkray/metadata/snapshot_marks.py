@@ -1,7 +1,5 @@
 """Tells snapshots from others with the same ids."""
 
-from __future__ import annotations
-
 import hashlib
 
 from pkray.errors import SnapshotNotFoundError

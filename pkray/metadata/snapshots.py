@@ -1,7 +1,5 @@
 """The snapshots of a table: found, read and published."""
 
-from __future__ import annotations
-
 import builtins
 import contextlib
 import threading

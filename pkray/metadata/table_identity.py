@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 
-from pkray.errors import MissingFileError, TableNotFoundError, TableReplacedError
+from pkray.errors import (
+    MissingFileError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    TableReplacedError,
+)
 from pkray.format import paths
 from pkray.metadata.marked_files import held, read_marked, was_read
 from pkray.metadata.named_files import numbered_files
@@ -88,6 +94,21 @@ class TableIdentity:
             return self._store.fingerprint(paths.schema(0))
         except MissingFileError:
             return None
+
+
+@contextmanager
+def unless_dropped(location: TableLocation | None) -> Iterator[None]:
+    """Report what is missing as the end of the table while its files are read.
+
+    Raises:
+        TableReplacedError, TableNotFoundError: a file or a snapshot was missing, as the table is.
+    """
+    try:
+        yield
+    except (MissingFileError, SnapshotNotFoundError):
+        if location is not None:
+            TableIdentity.at(location).check_same_table()
+        raise
 
 
 def read_identity(store: ObjectStore) -> str | None:

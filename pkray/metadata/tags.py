@@ -1,7 +1,5 @@
 """The tags of a table: snapshots kept under names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 from pkray import errors

@@ -1,7 +1,5 @@
 """Hold the series of one moment as plain data."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias

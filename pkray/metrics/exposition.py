@@ -3,8 +3,6 @@
 Source: Prometheus' text-based exposition format, version 0.0.4.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import accumulate, groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """Read what memory a process takes, and what its machine has left. Only Linux says so."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Describe a metric."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

@@ -5,8 +5,6 @@ a key or a path is never one. What has ``bucket`` is called ``pkray_bucket_…``
 counts twice in the sum of a table, and is shown to those alone who ask for it.
 """
 
-from __future__ import annotations
-
 from pkray.metrics.metric import LATENCIES, Metric
 
 _TABLE, _QUERY = ("table",), ("query",)

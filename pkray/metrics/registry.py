@@ -1,7 +1,5 @@
 """Keeps the series of this process."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Options of buckets: how many a partition has, and which rows are in which."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.errors import UnsupportedError

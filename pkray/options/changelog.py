@@ -1,7 +1,5 @@
 """Options of the changelog: where changes come from, and the files they are in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -1,7 +1,5 @@
 """The columns that a table's options name, and what a change of columns does to them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from pkray.options.fields import GROUP, PREFIX

@@ -1,7 +1,5 @@
 """Options of compaction: when sorted runs are merged, and what that drops or marks."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

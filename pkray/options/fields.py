@@ -1,7 +1,5 @@
 """Options of single columns: ``fields.<name>.<option>``."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Options of files: formats, codecs, sizes and names of data files and manifests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -1,7 +1,5 @@
 """Options that a table sets and that change nothing of it, often by a slip of who set them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from pkray.options.buckets import DYNAMIC

@@ -3,8 +3,6 @@
 Source: Paimon's immutable options, and those by which files that are there were laid out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from pkray.errors import OptionError

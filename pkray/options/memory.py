@@ -1,7 +1,5 @@
 """Options of memory and local disk: buffers, spilled rows, local copies for lookups."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -1,7 +1,5 @@
 """Options of merging: how the rows of one key become one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -1,7 +1,5 @@
 """One option: its key, what it takes, its default and its meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any

@@ -1,7 +1,5 @@
 """Paimon's options that pkray need not, or does not, honour."""
 
-from __future__ import annotations
-
 # Paimon options that tune other engines, or that change nothing in a pkray table.
 WITHOUT_EFFECT = frozenset(
     {

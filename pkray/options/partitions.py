@@ -1,7 +1,5 @@
 """Options of partitions: their folders, and when they go."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

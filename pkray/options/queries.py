@@ -1,7 +1,5 @@
 """Options of what queries take a table's columns for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Options of reading: where a read starts and ends, its splits, and consumers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

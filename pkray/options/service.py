@@ -1,7 +1,5 @@
 """Options of where a table's service runs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

@@ -1,7 +1,5 @@
 """Options of commits, and of how long snapshots, changelogs and tags are kept."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.options.option import option

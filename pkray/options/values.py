@@ -1,7 +1,5 @@
 """Option values as text: booleans, whole numbers, sizes, durations, lists and choices."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

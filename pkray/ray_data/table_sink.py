@@ -13,8 +13,9 @@ from ray.data.datasource import Datasink, WriteResult
 
 from pkray import spans
 from pkray.arguments.facade import Label, checked
-from pkray.errors import InputError, OptionError, ServiceError
+from pkray.errors import InputError, OptionError, ServiceError, StorageError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
+from pkray.metadata.table_identity import TableIdentity
 from pkray.ray_data.table_source import check_table
 from pkray.rows.input import Missing
 from pkray.service.client.push_batches import PUSH_ROWS, gathered
@@ -61,6 +62,7 @@ def sink(
         OptionError: half of a commit's name.
         LostBatchesError: while it is written: an owner was lost with rows that no commit has;
             nothing was committed: write again, with another sink.
+        TableReplacedError, TableNotFoundError: while it is written: the table was dropped.
     """
     check_table("sink", table)
     if (commit_user is None) != (commit_identifier is None):
@@ -86,7 +88,7 @@ class TableSink(Datasink[bytes | None]):
     def __init__(
         self, table: Table, session: PushSession, row_kinds: str | None, missing: Missing
     ) -> None:
-        self._name = table.name
+        self._location = table.location
         self._target = None if session.is_committed else session.target()
         self._row_kinds = row_kinds
         self._missing = missing
@@ -102,7 +104,7 @@ class TableSink(Datasink[bytes | None]):
 
     def get_name(self) -> str:
         """Name the write in Ray Data's plans."""
-        return f"pkray {self._name}"
+        return f"pkray {self._location.name}"
 
     def on_write_start(self, schema: pa.Schema | None = None) -> None:
         """Refuse a sink that has written a Dataset.
@@ -149,10 +151,16 @@ class TableSink(Datasink[bytes | None]):
             self.snapshot = self._session.commit(reports)
 
     def on_write_failed(self, error: Exception) -> None:
-        """Drop what was pushed."""
+        """Drop what was pushed.
+
+        Raises:
+            TableReplacedError, TableNotFoundError: the table was dropped, whatever was met of it.
+        """
         if self._session is not None and self._target is not None:
             with contextlib.suppress(ServiceError):
                 self._session.abort()
+        with contextlib.suppress(StorageError):
+            TableIdentity.at(self._location).check_same_table()
 
 
 def _batches(blocks: Iterable[Block]) -> Iterator[pa.RecordBatch]:

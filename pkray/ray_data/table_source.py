@@ -17,6 +17,7 @@ from ray.data.datasource import Datasource, ReadTask
 from pkray import spans
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.errors import InputError
+from pkray.metadata.table_identity import unless_dropped
 from pkray.ray_data.pushdown import columns_of, predicates_of
 from pkray.scan.moment import Timestamp
 from pkray.scan.plan import ScanPlanner
@@ -86,7 +87,8 @@ class TableRead:
     def splits(self) -> list[Split]:
         """Plan the read: a split a bucket, or a file where no merging is needed."""
         planner = ScanPlanner(self.location, self.location.open(), self.view.schema)
-        found = planner.scan(self.view.snapshot, self.columns, self.predicate)
+        with unless_dropped(self.location):
+            found = planner.scan(self.view.snapshot, self.columns, self.predicate)
         return [part for split in found for part in split.by_files()]
 
 

@@ -21,8 +21,6 @@ same syntax that a text is parsed into, so that both give the same plan.
 - **function** (`functions`): a name, its typing, its kernel over Arrow arrays and its Spark SQL.
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import TYPE_CHECKING, Any
 

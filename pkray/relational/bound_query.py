@@ -1,7 +1,5 @@
 """Queries that are bound: syntax, what its names stand for, and the plan that it means."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@ Each thread knows the tokens of what it computes for. What takes long asks them 
 of its work, `checkpoint`, so that a run ends within a piece.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A catalog with what queries over its tables need."""
 
-from __future__ import annotations
-
 from functools import cached_property
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The dialects that people write queries in."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

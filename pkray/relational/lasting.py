@@ -1,7 +1,5 @@
 """Keep objects that last as long as a runtime in this process, and close them before it."""
 
-from __future__ import annotations
-
 import weakref
 from typing import Any, Protocol, TypeVar
 

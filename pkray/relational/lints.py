@@ -1,7 +1,5 @@
 """Tell people what they should know of a plan before it runs continuously."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pkray.relational.functions.function import function

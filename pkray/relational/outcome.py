@@ -4,8 +4,6 @@ Intervals of days and hours are Arrow's ``duration[us]``, as Spark's Python has 
 and months are ``month_day_nano_interval``, for which Spark's Python has no value.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Files of compiled plans: where they may lie, what they hold, bound to what is there now."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Bounded runs: a plan's tables and the time are fixed, then the local engine reads batches."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Options of queries, which SET and RESET change in one catalog object."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Open the door to Spark, which comes with an extra and stands above queries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, Protocol
 

@@ -21,8 +21,6 @@ Arguments come as arrays of one length, NULLs included. A function may be called
 for any part of the rows; it must not keep state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Python's decimals of any number of digits; left to itself, `decimal` keeps 28."""
 
-from __future__ import annotations
-
 from decimal import Context, Decimal
 
 EXACT = Context(prec=1000)

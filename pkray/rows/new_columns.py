@@ -1,7 +1,5 @@
 """Columns that rows have and their table has not, as changes that add them."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Python values as a column: every one is kept as it is, or refused."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A bound of what a parser of SQL tries: some texts can be read in very many ways."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:

@@ -4,8 +4,6 @@ Each takes ``negated`` for a NOT in front. NULL literals make conditions that ar
 literals that the column's type cannot hold are moved to the next value that it can.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -5,8 +5,6 @@ condition is true matters; NULL makes each of them not true. NaN is the largest 
 Spark and Paimon.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The file sets of tables read lately, in memory: manifests never change once written."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence

@@ -1,7 +1,5 @@
 """Reads the statistics of files in manifests, by column of the schema that is read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import numpy as np

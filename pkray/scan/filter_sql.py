@@ -1,7 +1,5 @@
 """Filters written as SQL, in Spark's dialect."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Filters that engines push down to a read, as a predicate that prunes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pkray.errors import PkrayError

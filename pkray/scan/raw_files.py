@@ -1,7 +1,5 @@
 """Find the files whose rows are a read's rows: readers of Parquet can take them as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Reports what planning a read found: counts of how much of a table it touches."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 

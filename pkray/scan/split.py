@@ -20,6 +20,7 @@ from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.live_rows import raw_read
 from pkray.lsm.merge.merge_read import merge_read
+from pkray.metadata.table_identity import unless_dropped
 from pkray.scan.predicate import Predicate
 from pkray.schema.columns import check_name_list, filter_rows
 from pkray.schema.default_values import with_defaults
@@ -73,10 +74,17 @@ class Split:
 
         Args:
             counters: gets what was read.
+
+        Raises:
+            TableReplacedError, TableNotFoundError: the table was dropped meanwhile.
         """
         counters = ReadCounters() if counters is None else counters
-        rows = self._rows(store, counters)
+        rows = self._read(store, counters)
         return spans.over("split", rows, table=self.location.name, bucket=self.bucket)
+
+    def _read(self, store: ObjectStore | None, counters: ReadCounters) -> Iterator[pa.RecordBatch]:
+        with unless_dropped(self.location):
+            yield from self._rows(store, counters)
 
     def _rows(self, store: ObjectStore | None, counters: ReadCounters) -> Iterator[pa.RecordBatch]:
         files = DataFileStore(

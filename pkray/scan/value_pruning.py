@@ -12,8 +12,6 @@ where that cannot be:
   leaving it out uncovers nothing.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

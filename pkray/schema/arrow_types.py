@@ -1,7 +1,5 @@
 """Maps scalar column types to Arrow's and back."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pyarrow as pa

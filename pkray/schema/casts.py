@@ -1,7 +1,5 @@
 """A column of whatever Arrow type, turned into the table's type without loss or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

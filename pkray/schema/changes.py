@@ -3,8 +3,6 @@
 Source: Apache Paimon's schema changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, TypeAlias

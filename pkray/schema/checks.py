@@ -1,7 +1,5 @@
 """Checks that options fit the columns, the keys and each other: Paimon's schema validation."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol

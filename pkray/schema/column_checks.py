@@ -1,7 +1,5 @@
 """Checks the names and types of columns and keys."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 

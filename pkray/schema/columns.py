@@ -1,7 +1,5 @@
 """Columns that the format adds to a table's own, and the error for a column that is not there."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection, Sequence
 

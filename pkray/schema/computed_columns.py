@@ -5,8 +5,6 @@ Source: Paimon's catalog for Flink keeps ``schema.<n>.name``, ``.data-type``, ``
 those in the spark dialect stand under the same keys after ``pkray.``, with places of their own.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

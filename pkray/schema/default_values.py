@@ -3,8 +3,6 @@
 Files keep the nulls, and rows are merged with them.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from datetime import date

@@ -1,7 +1,5 @@
 """Columns and the fields of ROWs inside them, found by name and rebuilt."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeAlias

@@ -1,7 +1,5 @@
 """The four kinds of a change: +I insert, -U before an update, +U after it, -D delete."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -1,7 +1,5 @@
 """Rows written under one schema of a table, as another schema of it has them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Makes a table's next schema from one of it, change by change."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -3,8 +3,6 @@
 Source: Apache Paimon's casts when it reads files of an older schema.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

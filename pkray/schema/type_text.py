@@ -1,7 +1,5 @@
 """Reads the tokens of a column type's SQL text, such as ``DECIMAL(20, 4) NOT NULL``."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The processes of a warehouse's service, as those who run it see and move them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable

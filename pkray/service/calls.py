@@ -8,8 +8,6 @@ actor runs each group on threads of its own; in this process, ordered groups sha
 # mypy: disable-error-code="empty-body"
 # Stubs are never run: whoever is called has the bodies, and a test compares their signatures.
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The committed files of an owner's buckets, kept at one snapshot and moved on by deltas."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence

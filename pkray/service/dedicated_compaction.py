@@ -1,7 +1,5 @@
 """Compacts by a job of its own, while writers of any process go on: no owner has a part in it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import time

@@ -1,7 +1,5 @@
 """Limit how long an owner holds sessions whose writers say nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pkray.service.protocol import SessionId

@@ -1,7 +1,5 @@
 """The whole service in this process: the same owners and coordinator, called directly."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

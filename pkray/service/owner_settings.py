@@ -1,7 +1,5 @@
 """Set up one owner."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 LEASE_MILLIS = 30_000

@@ -4,8 +4,6 @@ Whoever works uses some, if only to wait for the next answer of the storage; a s
 deadlock and a request that is never answered use none.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Run the owners of a table, wherever they live."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress

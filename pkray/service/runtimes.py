@@ -1,7 +1,5 @@
 """Runtimes by name."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any

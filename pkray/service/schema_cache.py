@@ -1,7 +1,5 @@
 """The schema that an owner works under."""
 
-from __future__ import annotations
-
 import dataclasses
 import threading
 

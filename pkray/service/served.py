@@ -1,7 +1,5 @@
 """Whether a table is still the one that was loaded, and served as it was."""
 
-from __future__ import annotations
-
 from pkray.errors import ServiceMovedError
 from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.table_identity import TableIdentity

@@ -1,7 +1,5 @@
 """Batches that wait for their task to be reported as successful."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Count what owners and coordinators do, for people and metrics."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.lookup.local_file_cache import LookupStats

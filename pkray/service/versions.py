@@ -6,8 +6,6 @@ said keeps to what the number before takes and gives, so that a service can be b
 version while clients of the one before use it, and the other way round.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import msgspec

@@ -1,7 +1,5 @@
 """A branch of a table: metadata of its own above the table's files."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 

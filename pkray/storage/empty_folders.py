@@ -1,7 +1,5 @@
 """Removes folders without files; only disks have any."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterable

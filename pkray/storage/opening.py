@@ -1,7 +1,5 @@
 """Opens stores by their URL."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from typing import Any

@@ -1,7 +1,5 @@
 """A directory of the running process on the local disk; what dead processes left is removed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import shutil

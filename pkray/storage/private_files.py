@@ -1,7 +1,5 @@
 """Folders and files on the local disk that nobody but this user can open."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

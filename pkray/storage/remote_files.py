@@ -1,7 +1,5 @@
 """Open files of an object store."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Small JSON files with a checksum, as values of one type."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import msgspec

@@ -1,7 +1,5 @@
 """Storage options that nothing prints, and texts without what they hide."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Sends requests to an object store side by side; work on a local disk is done in turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice

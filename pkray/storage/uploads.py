@@ -1,7 +1,5 @@
 """Has files of an object store go out side by side, where none of them is waited for."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Callable, Iterator

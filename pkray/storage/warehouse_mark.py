@@ -1,7 +1,5 @@
 """The file at the root of a warehouse in an object store, by which the store is tried."""
 
-from __future__ import annotations
-
 from pkray.errors import StorageError
 from pkray.storage.object_store import ObjectStore
 

@@ -3,8 +3,6 @@
 Source: "System Tables" in Apache Paimon, for names and columns. Times are in UTC.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -3,8 +3,6 @@
 Source: "System Tables" in Apache Paimon, for names and columns. Times are in UTC.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from operator import itemgetter

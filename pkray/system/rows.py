@@ -3,8 +3,6 @@
 Source: "Audit log Table", "Binlog Table" and "Read-optimized Table" in Apache Paimon.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

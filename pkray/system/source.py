@@ -1,7 +1,5 @@
 """Holds the table that system tables are about."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

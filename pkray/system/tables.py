@@ -1,7 +1,5 @@
 """The system tables by name."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable
 

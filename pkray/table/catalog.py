@@ -1,7 +1,5 @@
 """A warehouse: databases of tables under one folder."""
 
-from __future__ import annotations
-
 import difflib
 import os
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The databases of a warehouse."""
 
-from __future__ import annotations
-
 import shutil
 
 from pkray.errors import DatabaseExistsError, DatabaseNotFoundError

@@ -1,7 +1,5 @@
 """Sums up the files of a table's buckets by level."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.drawings import Level

@@ -1,7 +1,5 @@
 """Chooses who answers a table's lookups by key."""
 
-from __future__ import annotations
-
 from pkray.errors import OptionError
 from pkray.scan.moment import Moment
 from pkray.schema.table_schema import TableSchema

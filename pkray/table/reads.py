@@ -1,7 +1,5 @@
 """Reads of a table's committed rows: its files at any moment of its history."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 

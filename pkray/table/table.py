@@ -1,7 +1,5 @@
 """A table: reads, lookups, writers, maintenance; it knows nothing of queries."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Self, TypeVar

@@ -1,7 +1,5 @@
 """Views: queries with names, stored beside the tables of their database."""
 
-from __future__ import annotations
-
 import msgspec
 
 from pkray.errors import CorruptFileError, MissingFileError, TableError, TableExistsError

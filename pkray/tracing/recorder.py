@@ -1,7 +1,5 @@
 """Records spans with OpenTelemetry."""
 
-from __future__ import annotations
-
 import os
 import traceback
 from collections.abc import Iterator, Mapping

@@ -130,6 +130,21 @@ def test_a_stream_of_changes_that_waits_is_told(catalogs):
     assert created.system("consumers").num_rows == 0
 
 
+@pytest.mark.parametrize("is_anew", [False, True])
+def test_a_read_that_was_planned_is_told(catalogs, is_anew):
+    mine, theirs = catalogs
+    table = mine.create_table("db.t", OLD, ["id"])
+    fill(table, 2, {"v": 1})
+    planned = [*table.splits(), *table._reads.changes().reader(False).splits(1, 2)]
+    theirs.drop_table("db.t")
+    if is_anew:
+        fill(theirs.create_table("db.t", OLD, ["id"]), 3, {"v": 9})
+    error, said = (TableReplacedError, REMEDY) if is_anew else (TableNotFoundError, "was dropped")
+    for split in planned:
+        with pytest.raises(error, match=said):
+            list(split.read())
+
+
 def test_a_push_under_way_is_told(catalogs):
     mine, theirs = catalogs
     table = mine.create_table("db.t", OLD, ["id"])

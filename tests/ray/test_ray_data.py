@@ -1,20 +1,35 @@
 """Tables as Ray Datasets, and Datasets written to tables, on a cluster."""
 
+import itertools
 import os
 import random
 import runpy
 import sys
-from contextlib import nullcontext
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext, suppress
 from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 import pkray
 from pkray.errors import InputError
-from tests.effort import examples
+from tests.integration.cdc.histories import (
+    EVOLUTIONS,
+    KEYS,
+    TYPES,
+    Change,
+    Row,
+    alter,
+    altered,
+    by_chance,
+    evolving_histories,
+)
 from tests.ray.conftest import served
 
 pytestmark = pytest.mark.ray
@@ -95,75 +110,180 @@ def test_a_task_that_is_killed_runs_again_and_its_rows_come_once(data, table, tm
     assert len(table.changelog()) == 1000
 
 
-def dying_once(folder: Path, rng: random.Random, blocks: int):
-    """Give a function of blocks which ends the processes of some tasks, each once."""
-    dies = {number for number in range(blocks) if rng.random() < 0.4} or {0}
+BLOCK, KIND = "_block", "_kind"
+BLOCKS = 3
+Content = dict[Any, Row]
+"""Rows by the number of their history and their key."""
+
+
+def dying_once(folder: Path, rng: random.Random):
+    """Give a function of batches which ends the processes of some tasks, each once."""
+    dies = {number for number in range(BLOCKS) if rng.random() < 0.4} or {0}
     folder.mkdir(parents=True)
 
     def pass_on(batch: pa.Table) -> pa.Table:
-        for number in set(batch["block"].to_pylist()) & dies:
+        for number in set(batch[BLOCK].to_pylist()) & dies:
             marked = folder / str(number)
             if not marked.exists():
                 marked.touch()
                 os._exit(1)
-        return batch.drop_columns("block")
+        return batch.drop_columns(BLOCK)
 
     return pass_on
 
 
-def becomes_the_model(data, catalog, folder: Path, number: int, steps: int) -> None:
-    """Write and read random changes by tasks whose processes are killed."""
-    rng = random.Random(number)
-    options = {"bucket": str(rng.randint(1, 3)), "changelog-producer": "input"}
-    table = catalog.create_table(f"db.h{number}", SCHEMA, ["id"], options=options)
-    model: dict[int, int] = {}
-    models = {0: model}
-    for step in range(steps):
-        keys = rng.sample(range(60), rng.randint(5, 40))
-        rows = [
-            {"id": key, "v": rng.randrange(1000), "kind": rng.choice(["+I", "+I", "-D"]),
-             "block": place % 3}
-            for place, key in enumerate(keys)
-        ]  # fmt: skip
-        changed = data.from_arrow([pa.Table.from_pylist(rows[start::3]) for start in range(3)])
-        dying = dying_once(folder / f"w{number}-{step}", rng, 3)
-        sink = pkray.ray_data.sink(table, row_kinds="kind")
-        changed.map_batches(dying, batch_format="pyarrow").write_datasink(sink)
-        model = dict(model)
-        for row in rows:
-            model.pop(row["id"], None)
-            if row["kind"] == "+I":
-                model[row["id"]] = row["v"]
-        models[sink.snapshot.id] = model
-        if rng.random() < 0.5:
-            table.compact(full=rng.random() < 0.5)
-    (first, old), (last, new) = sorted(rng.sample(sorted(models.items()), 2), key=itemgetter(0))
-    dying = dying_once(folder / f"r{number}", rng, 3)
-    numbered = pkray.ray_data.read(table, snapshot_id=last).map_batches(
-        lambda batch: batch.append_column("block", pc.bit_wise_and(batch["id"], 1)),
-        batch_format="pyarrow",
-    )
-    found = numbered.map_batches(dying, batch_format="pyarrow").take_all()
-    assert {row["id"]: row["v"] for row in found} == new
-    assert len(found) == len(new)
-    replayed = dict(old)
-    changes = pkray.ray_data.changes(table, first + 1, last).take_all()
-    for row in sorted(changes, key=itemgetter("_snapshot_id")):
-        replayed.pop(row["id"], None)
-        if row["_row_kind"] != "-D":
-            replayed[row["id"]] = row["v"]
-    assert replayed == new
+def by_place(rows: Iterable[Row]) -> Content:
+    return {(row["history"], *(row[name] for name in KEYS)): row for row in rows}
 
 
-HISTORIES, TURNS = 4, 5
+class Modelled:
+    """A table that Datasets are written to and read from, and the rows it has at each snapshot.
+
+    Args:
+        folder: for marks of what was killed.
+    """
+
+    def __init__(self, data, table: pkray.Table, folder: Path, rng: random.Random) -> None:
+        self.data, self.table, self.rng = data, table, rng
+        self.content: Content = {}
+        self.at: dict[int, Content] = {}
+        self._folders = (folder / str(number) for number in itertools.count())
+        self._older: set[int] = set()
+
+    def write(self, changes: list[tuple[str, Row]], number: int) -> None:
+        """Write kinds and rows by tasks that are killed, after others that failed, or twice."""
+        last = by_place({**row, KIND: kind} for kind, row in changes)
+        more = [pa.field(KIND, pa.string()), pa.field(BLOCK, pa.int64())]
+        schema = pa.schema([*self.table.arrow_schema, *more])
+        rows = [{**row, BLOCK: place % BLOCKS} for place, row in enumerate(last.values())]
+        parts = [pa.Table.from_pylist(rows[start::BLOCKS], schema) for start in range(BLOCKS)]
+        dataset = self.data.from_arrow(parts)
+        if self.rng.random() < 0.3:
+            with pytest.raises(Exception, match="as the test says"):
+                self._write(dataset, _failing(), number)
+        for _ in range(self.rng.randint(1, 2)):
+            written = self._write(dataset, self._dying(), number)
+        self.content = self.content | by_place(row for _, row in changes)
+        for key, row in last.items():
+            if row[KIND] == "-D":
+                del self.content[key]
+        self.at[written] = self.content
+
+    def alter(self, evolution: str) -> None:
+        alter(self.table, evolution)
+        self.content = {key: altered(row, evolution) for key, row in self.content.items()}
+        self._older = {*self.at}
+        self._evolution = evolution
+
+    def check(self) -> None:
+        """Read each snapshot, one by tasks that are killed, and the changes between two."""
+        for number, content in self.at.items():
+            check_rows(self.table.to_arrow(snapshot_id=number), content)
+        first, last = sorted(self.rng.sample(sorted(self.at), 2))
+        marked = pkray.ray_data.read(self.table, snapshot_id=last).map_batches(
+            lambda batch: batch.append_column(BLOCK, pc.bit_wise_and(batch["id"], 1)),
+            batch_format="pyarrow",
+        )
+        found = rows_of(marked.map_batches(self._dying(), batch_format="pyarrow"))
+        check_rows(found, self.at[last])
+        replayed = self._as_now(first)
+        changes = rows_of(pkray.ray_data.changes(self.table, first + 1, last)).to_pylist()
+        for row in sorted(changes, key=itemgetter("_snapshot_id")):
+            kind = row.pop("_row_kind")
+            del row["_snapshot_id"]
+            [key] = by_place([row])
+            replayed.pop(key, None)
+            if kind != "-D":
+                replayed[key] = row
+        assert replayed == self._as_now(last)
+
+    def _as_now(self, number: int) -> Content:
+        content = self.at[number]
+        if number not in self._older:
+            return dict(content)
+        return {key: altered(row, self._evolution) for key, row in content.items()}
+
+    def _write(self, dataset, change, number: int) -> int:
+        sink = pkray.ray_data.sink(
+            self.table, commit_user="w", commit_identifier=number, row_kinds=KIND
+        )
+        dataset.map_batches(change, batch_format="pyarrow").write_datasink(sink)
+        return sink.snapshot.id
+
+    def _dying(self):
+        return dying_once(next(self._folders), self.rng)
+
+
+def _failing():
+    def fail(batch: pa.Table) -> pa.Table:
+        raise ValueError("as the test says")
+
+    return fail
+
+
+def check_rows(found: pa.Table, content: Content) -> None:
+    assert by_place(found.to_pylist()) == content
+    assert found.num_rows == len(content)
+
+
+def changes_of(number: int, changes: list[Change]) -> Iterator[tuple[str, Row]]:
+    for change in changes:
+        for kind, row in (("-D", change.before), ("+I", change.after)):
+            if row is not None:
+                yield kind, {"history": number, **row}
+
+
+@pytest.fixture
+def tells_what_waits(request) -> Iterator[None]:
+    """Say what Ray's processes are at shortly before the limit, which says where this one waits."""
+    limit = request.node.get_closest_marker("timeout").args[0]
+    timer = threading.Timer(limit - 10, tell_what_runs)
+    timer.start()
+    yield
+    timer.cancel()
+
+
+def tell_what_runs() -> None:
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            title = "".join(process.cmdline()[:1])
+            if title.startswith("ray::") and "IDLE" not in title:
+                said = f"{process.pid} {process.status()}, {process.cpu_times().user} s: {title}"
+                print(said, file=sys.stderr)
+
+
+HISTORIES, STEPS = 50, 2
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("turn", range(TURNS))
-def test_histories_through_killed_tasks_become_the_model(data, catalog, tmp_path, turn):
-    for number in range(examples(HISTORIES)):
-        becomes_the_model(data, catalog, tmp_path / "marks", turn + TURNS * number, steps=5)
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("evolution", EVOLUTIONS)
+@pytest.mark.usefixtures("tells_what_waits")
+def test_histories_through_killed_tasks_become_the_model(data, catalog, tmp_path, evolution):
+    """Many histories go side by side, each under a number of its own, as a Dataset takes long."""
+    seed = EVOLUTIONS.index(evolution)
+    rng = random.Random(seed)
+    chosen = by_chance(evolving_histories(evolution=evolution), HISTORIES, seed)
+    table = catalog.create_table(
+        f"db.{evolution}",
+        [("history", "INT NOT NULL"), *TYPES.items()],
+        ["history", *KEYS],
+        options={"bucket": str(rng.randint(1, 3)), "changelog-producer": "input"},
+    )
+    modelled = Modelled(data, table, tmp_path / "marks", rng)
+    for part, name in enumerate(("before", "after")):
+        if name == "after":
+            modelled.alter(evolution)
+        for step in range(STEPS):
+            changes: list[tuple[str, Row]] = []
+            for number, history in enumerate(chosen):
+                all_changes = getattr(history, name).changes
+                size = -(-len(all_changes) // STEPS)
+                changes += changes_of(number, all_changes[step * size : (step + 1) * size])
+            modelled.write(changes, STEPS * part + step)
+            if rng.random() < 0.5:
+                table.compact(full=rng.random() < 0.5)
+    modelled.check()
 
 
 @pytest.mark.slow

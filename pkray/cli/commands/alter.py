@@ -1,7 +1,5 @@
 """The commands ``pkray alter …``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The commands ``pkray backup …``: copies of a warehouse, kept in a store of their own."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import typer

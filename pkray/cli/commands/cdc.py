@@ -1,7 +1,5 @@
 """The commands ``pkray cdc …``: databases whose changes come to tables."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

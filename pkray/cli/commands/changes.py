@@ -1,7 +1,5 @@
 """The command ``pkray changelog``."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from typing import Annotated, cast
 

@@ -1,7 +1,5 @@
 """The command `compact`."""
 
-from __future__ import annotations
-
 import math
 import time
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """The command ``pkray demo``: a stream, queries and the console, to look at."""
 
-from __future__ import annotations
-
 import signal
 import tempfile
 import threading

@@ -1,7 +1,5 @@
 """The command ``pkray diagnose``: one file that says how the warehouse is."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """The commands ``pkray tag …``, ``pkray branch …`` and ``pkray rollback``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

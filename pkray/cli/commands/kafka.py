@@ -1,7 +1,5 @@
 """The commands ``pkray kafka …``: topics into tables, and tables into topics."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 """The commands ``pkray expire``, ``orphans``, ``drop-partition``, ``expire-partitions``,
 ``rescale`` and ``consumers …``."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """The command ``pkray metrics``: what the processes count, and what the warehouse's files say."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import msgspec

@@ -1,7 +1,5 @@
 """The commands ``pkray query …``: what continuous queries there are, and what they do."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The commands that write and read rows."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands ``pkray serve`` and ``pkray ui``: metrics and the console over HTTP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

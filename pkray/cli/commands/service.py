@@ -1,7 +1,5 @@
 """The commands ``pkray service …``: the processes that serve a warehouse's tables on Ray."""
 
-from __future__ import annotations
-
 import logging
 import os
 import signal

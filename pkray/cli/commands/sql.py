@@ -1,7 +1,5 @@
 """The command that runs SQL: statements, a file of them, or a shell."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

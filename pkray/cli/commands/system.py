@@ -1,7 +1,5 @@
 """The commands ``pkray system``, ``snapshots`` and ``files``: what a table holds of itself."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

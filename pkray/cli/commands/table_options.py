@@ -1,7 +1,5 @@
 """The command ``pkray options``: what a table can be set to do."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 import pyarrow as pa

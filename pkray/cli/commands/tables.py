@@ -1,7 +1,5 @@
 """The commands that make, list, show, rename and drop tables, and ``pkray database …``."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """The commands ``pkray query plan``, ``diff``, ``upgrade``, ``accept`` and ``rollback``."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Annotated, Any

@@ -3,8 +3,6 @@
 ``_VALUE_STATS_COLS`` is always there, even as null: pypaimon 2.1 reads it unconditionally.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import fastavro

@@ -1,7 +1,5 @@
 """Keep rows of files written just now, for compactions that come soon after."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

@@ -9,8 +9,6 @@ table's content depends on what was merged when. A new engine is a module here a
 `ENGINES`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Every column is merged by its aggregate function."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.lsm.engines.fieldwise import FieldwiseEngine, Selected, merge_column

@@ -1,7 +1,5 @@
 """The newest row of a key wins, whole; a newest -D or -U removes the key."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.lsm.keys.key_groups import KeyGroups

@@ -1,7 +1,5 @@
 """Merge rows of a key column by column, as partial-update and aggregation do."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The first row of a key wins, whole."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -1,7 +1,5 @@
 """Tell where Paimon's rules make a table's content depend on what was merged when."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from pkray.lsm.engines.fieldwise import FieldwiseEngine

@@ -1,7 +1,5 @@
 """Columns that are not null overwrite one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

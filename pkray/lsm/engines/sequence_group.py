@@ -1,7 +1,5 @@
 """Columns of a partial-update table that are updated together, in an order of their own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 

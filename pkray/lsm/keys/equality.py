@@ -1,7 +1,5 @@
 """Compare the values of two columns of any type for equality."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

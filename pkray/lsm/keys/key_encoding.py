@@ -5,8 +5,6 @@ only where all before are equal. Numbers, dates and times need one word, wide de
 Strings and bytes need one for each eight bytes, zero-padded, and their length as the last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

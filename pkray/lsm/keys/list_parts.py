@@ -1,7 +1,5 @@
 """Split lists and maps into lengths and elements, and put them together again."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Cut runs into sections: sets of files whose key ranges overlap, to be merged together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Sort integers, and find which of them are equal."""
 
-from __future__ import annotations
-
 import numpy as np
 
 _BLOCK = 64 << 10

@@ -4,8 +4,6 @@ The vectors leave one row a key above level 0: files are read one by one there, 
 merged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 

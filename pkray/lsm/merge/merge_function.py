@@ -1,7 +1,5 @@
 """Define what a merge engine is, and the steps that engines share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

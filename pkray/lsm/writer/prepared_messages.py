@@ -1,7 +1,5 @@
 """Keep what a bucket writer has handed over, and does not know to be committed."""
 
-from __future__ import annotations
-
 import msgspec
 
 from pkray.format.commit_message import CommitMessage, files_digest

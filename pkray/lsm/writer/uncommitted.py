@@ -1,7 +1,5 @@
 """Show what a writer holds of a bucket that is not committed."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

@@ -21,7 +21,7 @@ from pkray.relational.sql.dialects import PkraySpark
 from pkray.relational.sql.syntax import Inner, Text, UserCall
 from pkray.schema.types import DataType
 
-Bounds: TypeAlias = "tuple[Any, Any]"
+Bounds: TypeAlias = tuple[Any, Any]
 """The ends of a frame: numbers before (negative) or after the row, 0 the row, None unbounded."""
 
 _STEPS = 250

@@ -1,7 +1,5 @@
 """Queries out of queries: what a relation's method writes around the syntax it has."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 

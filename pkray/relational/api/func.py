@@ -4,8 +4,6 @@ Every function of SQL is here under its name, users' own too; ``pkray sql --func
 Arguments are columns, SQL text, or constants by ``lit``; ``f.count()`` counts rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Joins of relations: their keys, and what the columns of both sides are called."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Values that are missing, or to be replaced: ``dropna``, ``fillna``, ``replace``."""
 
-from __future__ import annotations
-
 import datetime as dt
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Relations as tables for people."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 
 from pkray.relational.plan.nodes import Node, WatermarkAssign

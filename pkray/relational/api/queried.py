@@ -1,7 +1,5 @@
 """The base of relations, for those who write the syntax of their methods."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Write the methods of relations that wrap a query in another: limits, numbers, windows, hints."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

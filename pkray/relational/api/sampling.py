@@ -1,7 +1,5 @@
 """Samples and splits, by hashes of rows."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """A plan as operators: changes of sources go in, changes of the roots come out."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet

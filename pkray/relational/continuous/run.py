@@ -1,7 +1,5 @@
 """Run a plan epoch by epoch: read, compute, give the result, and remember how far it came."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

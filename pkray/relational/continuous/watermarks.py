@@ -1,7 +1,5 @@
 """Follow event time at each operator: as far as the slowest source below it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Functions of Spark's and Flink's that there are none of here, and what to write."""
 
-from __future__ import annotations
-
 import re
 
 _REASONS = (

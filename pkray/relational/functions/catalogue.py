@@ -1,7 +1,5 @@
 """Every family of functions: each puts its own into the table when it is imported."""
 
-from __future__ import annotations
-
 from pkray.relational.functions import checks, comparison, conditional, session
 from pkray.relational.functions.casts import written
 from pkray.relational.functions.hashing import chained, digests

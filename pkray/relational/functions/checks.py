@@ -1,7 +1,5 @@
 """Functions that check values, and one that names types."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

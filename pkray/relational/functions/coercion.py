@@ -1,7 +1,5 @@
 """Put casts into expressions where types meet, by the rules of the dialects."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Context, Decimal, InvalidOperation

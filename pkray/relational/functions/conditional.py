@@ -1,7 +1,5 @@
 """Functions that choose between values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -20,7 +20,7 @@ from pkray.relational.functions import absent, spans
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
 
-Value: TypeAlias = "pa.Array | pa.Scalar"
+Value: TypeAlias = pa.Array | pa.Scalar
 Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
 Kernel: TypeAlias = Callable[[Call, Sequence[Value], int], Value]
 SparkText: TypeAlias = Callable[[Call, Sequence[str]], str]

@@ -6,8 +6,6 @@ text. Before one of them is computed, the bytes of each row's value are estimate
 `OversizedError`, and is computed again in halves.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -26,7 +24,7 @@ MOST_OF_VALUE = 256 << 20
 MOST_OF_BATCH = 64 << 20
 """Bytes that a function makes of one batch."""
 
-Sizes: TypeAlias = "np.ndarray | float"
+Sizes: TypeAlias = np.ndarray | float
 """float64 bytes of each row's value, at most; or of every row's."""
 Estimate: TypeAlias = Callable[[Sequence[Value]], Sizes]
 _SHOWN = 40

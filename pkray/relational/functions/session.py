@@ -1,7 +1,5 @@
 """Functions that tell of the session that a query is written in: constants of its plan."""
 
-from __future__ import annotations
-
 import getpass
 from collections.abc import Callable
 

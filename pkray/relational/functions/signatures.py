@@ -4,8 +4,6 @@ A `Parameter` casts an argument, or refuses it; `takes` makes a resolver of para
 depends on others, a resolver is written by hand and takes each argument by `Parameter.taken`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -17,7 +15,7 @@ from pkray.relational.functions.function import Resolver, Typing, typed_call
 from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, DataType
 
-Gives: TypeAlias = "DataType | Callable[[tuple[Expression, ...]], DataType]"
+Gives: TypeAlias = DataType | Callable[[tuple[Expression, ...]], DataType]
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ expressions takes them apart (`pkray.relational.sql.expressions.intervals`), so 
 takes one for a number; results are made durations as they leave (`pkray.relational.outcome`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pkray.errors import UnsupportedError

@@ -1,7 +1,5 @@
 """Call users' functions: Arrow arrays in, a value a row, rows or a value a group out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum

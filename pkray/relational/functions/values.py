@@ -1,7 +1,5 @@
 """Arrow values in kernels: arrays and scalars alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any

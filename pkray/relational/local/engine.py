@@ -1,7 +1,5 @@
 """Runs a plan: finds what computes each node, and passes batches between them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

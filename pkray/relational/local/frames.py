@@ -3,8 +3,6 @@
 Rows are sorted by partition and order; a frame is the range [low, high) of places in that order.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Window functions: values computed from the rows around a row, for all rows at once."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Nodes that look at one row at a time: scans, filters, projections, repetitions, limits."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

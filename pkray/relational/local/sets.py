@@ -1,7 +1,5 @@
 """Set operations: rows of two inputs, compared as wholes; NULLs are equal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Parts of a plan that occur more than once, and are computed once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.relational.functions.function import function

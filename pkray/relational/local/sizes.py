@@ -1,7 +1,5 @@
 """Estimate how many rows a node gives, to choose the side of a join that is held."""
 
-from __future__ import annotations
-
 from pkray.relational.plan.nodes import Aggregate, Filter, Join, JoinKind, Limit, Node, Scan, Values
 
 FILTERED = 0.2

@@ -1,7 +1,5 @@
 """Order: sorts, the first rows of each partition, the first or last row of a key."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 

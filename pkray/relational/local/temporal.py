@@ -1,7 +1,5 @@
 """Joins by time: versions as of a time, and rows whose times are near."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

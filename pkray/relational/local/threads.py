@@ -1,7 +1,5 @@
 """Computes batches on several threads, the next while one is read."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections import deque

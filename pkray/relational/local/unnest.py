@@ -4,8 +4,6 @@ A maker says how many rows it makes of each row, and how columns of any of them 
 out is never there as a whole.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 

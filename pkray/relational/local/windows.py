@@ -1,7 +1,5 @@
 """Windows of time: each row with the bounds of the windows that it is in."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numpy as np

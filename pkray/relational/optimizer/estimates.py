@@ -1,7 +1,5 @@
 """Estimate how many rows a node gives."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import singledispatch

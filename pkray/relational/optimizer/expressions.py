@@ -1,7 +1,5 @@
 """Rewrite and examine expressions for the steps of the optimizer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from pkray.relational.functions.function import function

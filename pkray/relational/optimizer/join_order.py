@@ -1,7 +1,5 @@
 """The order in which inner joins are done: the smallest results first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations

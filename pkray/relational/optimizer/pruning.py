@@ -1,7 +1,5 @@
 """Columns, left out where nothing above reads them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import singledispatch

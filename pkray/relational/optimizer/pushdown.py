@@ -1,7 +1,5 @@
 """Conditions, moved down to where the rows come from."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import singledispatch

@@ -1,7 +1,5 @@
 """Types of references, made exact where a narrower join made columns NOT NULL."""
 
-from __future__ import annotations
-
 from pkray.relational.optimizer.expressions import with_types
 from pkray.relational.plan.nodes import Filter, Node, Pairing, Project, WatermarkAssign
 

@@ -1,7 +1,5 @@
 """Semi and anti joins, moved below the joins that do not make their left rows fewer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Projections that do nothing, or that one can do in the place of two."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from pkray.relational.optimizer.expressions import is_cheap, is_deterministic, substitute

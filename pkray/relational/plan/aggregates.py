@@ -3,8 +3,6 @@
 How an aggregate is called, typed, described and computed is in `functions.aggregates`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

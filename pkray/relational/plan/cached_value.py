@@ -1,7 +1,5 @@
 """Compute what follows from an immutable object once, in whatever thread asks first."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any, TypeVar
 

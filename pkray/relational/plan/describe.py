@@ -1,7 +1,5 @@
 """One line of text a node: what explanations and compiled plans show."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pkray.relational.plan import expressions as ir

@@ -1,7 +1,5 @@
 """Draws compiled plans for notebooks, with what their operators do."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -6,8 +6,6 @@ order, because the key holds the columns by which rows were last brought togethe
 a key of what has at most one row.
 """
 
-from __future__ import annotations
-
 from pkray.relational.plan.expressions import Cast, ColumnRef, Expression
 from pkray.relational.plan.node import Keys, Node
 from pkray.schema.types import DataType

@@ -5,8 +5,6 @@ Where the order is event time and rows are only added, the values of such calls 
 watermark passes a row: `Over.can_wait`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

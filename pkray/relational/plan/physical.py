@@ -1,7 +1,5 @@
 """The plan as it runs continuously: with exchanges, normalization, and one node a computation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

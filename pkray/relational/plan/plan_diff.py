@@ -1,7 +1,5 @@
 """Compare two plans: what becomes of the states of one when the other takes its place."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Scans of tables, below what queries compute of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from pkray.relational.plan.expressions import ColumnRef

@@ -5,8 +5,6 @@ the window and its aggregate looks at the bounds, and what is aggregated of slic
 the rows come in slices, and the aggregate puts windows together of them.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import gcd
 

@@ -1,7 +1,5 @@
 """Find the sides of joins that need not be kept, as a source finds their rows by key."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.relational.plan import nodes

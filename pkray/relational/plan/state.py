@@ -1,7 +1,5 @@
 """Tell what each operator remembers between epochs when a plan runs continuously."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 

@@ -6,8 +6,6 @@ an operand is, and each constant by its own unless it is an INT, a STRING or a B
 rule of typing, and no dialect, is needed to read it again.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

@@ -4,8 +4,6 @@ The dialect says whether that is so when a query runs continuously. Where it is,
 for no aggregate is put beside the input, and is there from the first epoch on.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pkray.relational.dialect import Dialect

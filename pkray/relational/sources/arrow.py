@@ -1,7 +1,5 @@
 """Rows in memory as a source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 

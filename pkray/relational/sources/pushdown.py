@@ -1,7 +1,5 @@
 """Find the parts of a condition by which files can be left out: a column against constants."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Rows that users bring as sources: their columns and types."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """System tables as sources: ``shop.orders$snapshots``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa

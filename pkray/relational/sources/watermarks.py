@@ -1,7 +1,5 @@
 """Watermarks that tables declare in their options."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

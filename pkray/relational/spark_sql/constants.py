@@ -1,7 +1,5 @@
 """Names, types and constants as Spark writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Groups and aggregates."""
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.relational.functions.coercion import has_order
 from pkray.relational.functions.user_functions import lists_as_groups

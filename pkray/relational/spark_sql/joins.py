@@ -1,7 +1,5 @@
 """Joins, of which Spark lacks some."""
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.expressions import TRUE
 from pkray.relational.plan.nodes import IntervalJoin, Join, JoinKind, Pairing, TemporalJoin

@@ -1,7 +1,5 @@
 """Plans as Spark SQL."""
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.relational.plan.fields import Field
 from pkray.relational.plan.nodes import Node

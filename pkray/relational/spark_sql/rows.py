@@ -1,7 +1,5 @@
 """Nodes that pass rows on: scans, projections, filters, orders, limits."""
 
-from __future__ import annotations
-
 from pkray.relational.functions.user_functions import rows_as_lists
 from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef, SortKey, UdfCall

@@ -1,7 +1,5 @@
 """Windows of time, functions with OVER, and the first rows of groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from decimal import Decimal
 

@@ -1,7 +1,5 @@
 """Nodes as parts of one query, each written once, and expressions as Spark SQL."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import singledispatch

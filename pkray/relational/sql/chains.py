@@ -8,8 +8,6 @@ where their meaning allows it, before anything else looks at them:
 - operators of numbers: an `OperatorChain`, whose steps are bound and computed from left to right.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import ClassVar
 

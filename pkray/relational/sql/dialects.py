@@ -4,8 +4,6 @@ Functions are kept as they are written (``exp.Anonymous``): which there are and 
 told by ``pkray.relational.functions`` alone.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, cast
 
 import sqlglot

@@ -1,7 +1,5 @@
 """Hints on tables: ``/*+ OPTIONS('key' = 'value') */``."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 from sqlglot.errors import TokenError
 from sqlglot.parsers.spark import SparkParser

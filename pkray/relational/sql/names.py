@@ -1,7 +1,5 @@
 """Resolve the names in a query for the binder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol
 

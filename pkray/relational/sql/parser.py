@@ -1,7 +1,5 @@
 """Reading of queries as trees, and refusals that say where."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Locate parts of a query, and write names for messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 

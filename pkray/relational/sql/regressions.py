@@ -1,7 +1,5 @@
 """Aggregates of linear regression, written in aggregates that there are."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Syntax that methods write: names, constants, types, operands."""
 
-from __future__ import annotations
-
 import datetime as dt
 import math
 from collections.abc import Sequence

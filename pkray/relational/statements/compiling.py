@@ -1,7 +1,5 @@
 """Compile relations and INSERTs into plans."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

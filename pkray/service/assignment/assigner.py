@@ -13,8 +13,6 @@ it (the token), the partition's index must be the one it was assigned by, but fo
 own commits (`check`), and must be it still when the snapshot is published (the committer).
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find the buckets that have room for new keys."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Manage an owner's dynamic buckets; nothing on tables with fixed ones."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

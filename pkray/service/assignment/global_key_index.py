@@ -5,8 +5,6 @@ this service's own commits by what they placed, those of others by reading the p
 changed anew. Nothing of it needs to survive its process.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Sequence

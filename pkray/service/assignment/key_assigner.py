@@ -11,8 +11,6 @@ key into a second partition rests on four checks: a session's answers count one 
 its keys are (`check`), and nobody may have done so when the snapshot is published (the committer).
 """
 
-from __future__ import annotations
-
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence

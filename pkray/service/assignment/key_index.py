@@ -1,7 +1,5 @@
 """Buckets by key hash, in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Hold what assigners need of sessions that have not ended."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Generic, TypeVar
 

@@ -1,7 +1,5 @@
 """Share sessions, and the snapshot that they look into, among assigners."""
 
-from __future__ import annotations
-
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence

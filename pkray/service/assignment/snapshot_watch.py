@@ -1,7 +1,5 @@
 """Decide when an index of keys looks for newer snapshots."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 

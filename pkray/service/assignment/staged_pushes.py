@@ -5,8 +5,6 @@ known at the commit alone. Until then the table's assigner keeps them aside; the
 that count, in the order of their sources, and sends them on as one writer's.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Asks the owners which buckets rows of a table with dynamic buckets go to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ new keys into the buckets whose number it has modulo the assigners. A key that i
 stays in its bucket, wherever that is, so that the number of owners may differ between runs.
 """
 
-from __future__ import annotations
-
 import zlib
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Asks the table's assigner where rows go whose keys cross partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

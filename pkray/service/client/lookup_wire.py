@@ -1,7 +1,5 @@
 """Lookups as bytes: a call to an actor costs by the objects it carries, and one is enough."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

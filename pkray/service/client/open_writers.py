@@ -1,7 +1,5 @@
 """The writers of one table that are open in this process."""
 
-from __future__ import annotations
-
 import threading
 import weakref
 from collections.abc import Callable

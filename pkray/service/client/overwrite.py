@@ -1,7 +1,5 @@
 """Writes the files that take the place of others in an overwrite."""
 
-from __future__ import annotations
-
 import dataclasses
 import uuid
 from collections.abc import Callable, Iterable, Sequence

@@ -1,7 +1,5 @@
 """Gather rows into batches that are worth a push."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Sends one attempt's rows to the owners, a bounded number of batches ahead of the answers."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol

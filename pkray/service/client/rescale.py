@@ -1,7 +1,5 @@
 """Spreads a table's rows over another number of fixed buckets, concurrently with its writers."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 

@@ -1,7 +1,5 @@
 """Routed batches in Arrow files on the local disk."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tokens of assigners: another one says that the assigner has forgotten the session."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from pkray.errors import LostBatchesError

@@ -1,7 +1,5 @@
 """A writer in the user's own process."""
 
-from __future__ import annotations
-
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Remember what a writer pushed since its last commit, and push it again where owners lose it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Measure how long ago rows were last compacted fully, in commits and in time."""
 
-from __future__ import annotations
-
 import threading
 from collections import defaultdict
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Compactions of an owner's buckets, concurrently with its writers."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter

@@ -1,7 +1,5 @@
 """A compaction that is concurrent with writing, from its start until its outcome is committed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future

@@ -1,7 +1,5 @@
 """Decide what the table's options ask to compact of a bucket, and who does it."""
 
-from __future__ import annotations
-
 from pkray.lsm.compaction.pick import CompactionUnit, forces_level_0_up, pick, with_single_version
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels

@@ -1,7 +1,5 @@
 """Compacts an owner's buckets concurrently with its writers, and when those wait for it."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import Counter

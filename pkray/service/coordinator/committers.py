@@ -1,7 +1,5 @@
 """The committers of a table's commit users."""
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Expire old snapshots, tags and partitions of a table after commits, for its owner."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

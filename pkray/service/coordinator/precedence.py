@@ -1,7 +1,5 @@
 """Lets a commit that lost its race go before the next commits of those that won."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

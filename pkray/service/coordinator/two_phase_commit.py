@@ -1,7 +1,5 @@
 """Commits what all owners prepare, once more wherever others have committed meanwhile."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress

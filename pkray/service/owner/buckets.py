@@ -1,7 +1,5 @@
 """Run the work on an owner's buckets, under the newest schema."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """An owner's part in commits: it prepares, and is told what became of that."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress

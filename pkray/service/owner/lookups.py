@@ -1,8 +1,6 @@
 """Rows by key in an owner's buckets, of its memory too; what commits in doubt became is found out
 first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 

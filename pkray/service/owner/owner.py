@@ -1,7 +1,5 @@
 """Owns buckets: takes their rows, prepares their commits, answers their lookups."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence

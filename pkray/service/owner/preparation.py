@@ -1,7 +1,5 @@
 """Prepare what an owner hands over for a commit."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack

@@ -23,8 +23,6 @@ A rollback of the table drops a session with messages; one that takes the place 
 them; a restart of the owner forgets the session. Writers then push their rows again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable, Sequence
 from enum import Enum

@@ -1,7 +1,5 @@
 """An owner's buckets under each schema that somebody asks for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from pkray.errors import SchemaChangedError

@@ -1,7 +1,5 @@
 """Hold one unit of uncommitted work for an owner."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

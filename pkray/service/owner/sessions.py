@@ -1,7 +1,5 @@
 """The sessions that an owner holds."""
 
-from __future__ import annotations
-
 import shutil
 import threading
 from collections.abc import Callable, Iterable

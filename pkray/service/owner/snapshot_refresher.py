@@ -1,7 +1,5 @@
 """Moves an owner on from snapshot to snapshot."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from pkray.format.snapshot import Snapshot

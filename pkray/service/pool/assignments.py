@@ -1,7 +1,5 @@
 """Assign the parts of tables to the workers of a pool."""
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -2,8 +2,6 @@
 # mypy: disable-error-code="empty-body"
 # Stubs are never run.
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

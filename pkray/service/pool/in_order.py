@@ -1,7 +1,5 @@
 """Calls in the order in which their caller made them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, TypeVar

@@ -1,7 +1,5 @@
 """Show a pool to people, as its keeper sees it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from pkray.service.pool.parts import WorkerProcess

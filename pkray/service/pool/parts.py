@@ -1,7 +1,5 @@
 """Define the messages between a pool's keeper, workers and clients."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias

@@ -1,7 +1,5 @@
 """Decide where parts are to be, over numbers alone."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

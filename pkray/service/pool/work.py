@@ -1,6 +1,6 @@
 """Work of its own accord, as its process hosts it."""
 
-from __future__ import annotations
+from __future__ import annotations  # an actor's handle carries them to other versions: as text
 
 from collections.abc import Callable
 from typing import Any

@@ -1,6 +1,6 @@
 """The actors: thin shells around an owner and a coordinator."""
 
-from __future__ import annotations
+from __future__ import annotations  # an actor's handle carries them to other versions: as text
 
 import os
 import threading

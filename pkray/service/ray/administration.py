@@ -1,7 +1,5 @@
 """The service of a warehouse on a Ray cluster, as those who run it see and move it."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -1,7 +1,5 @@
 """An actor that is called: how long it may take, and what is done where it does not answer."""
 
-from __future__ import annotations
-
 import logging
 import math
 import random

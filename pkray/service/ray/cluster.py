@@ -1,7 +1,5 @@
 """The Ray cluster that a process joins."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

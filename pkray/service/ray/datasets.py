@@ -1,7 +1,5 @@
 """Rows as Ray Datasets."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Notice for a pool's keeper that workers have died."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Iterator, Mapping

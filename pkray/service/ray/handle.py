@@ -1,7 +1,5 @@
 """Calls to actors, their failures as pkray errors."""
 
-from __future__ import annotations
-
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable

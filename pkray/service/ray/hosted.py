@@ -1,7 +1,5 @@
 """Hosted work as named, detached actors: a process each, begun again when it is lost."""
 
-from __future__ import annotations
-
 import logging
 import time
 from abc import ABC, abstractmethod

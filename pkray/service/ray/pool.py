@@ -1,6 +1,6 @@
 """A pool's keeper and workers as named, detached actors."""
 
-from __future__ import annotations
+from __future__ import annotations  # an actor's handle carries them to other versions: as text
 
 import asyncio
 import hashlib

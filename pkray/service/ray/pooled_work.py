@@ -1,7 +1,5 @@
 """Hosted work in the workers of a pool."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future

@@ -1,6 +1,6 @@
 """Tell of the processes of actors, whatever the actors do."""
 
-from __future__ import annotations
+from __future__ import annotations  # an actor's handle carries them to other versions: as text
 
 import os
 import re

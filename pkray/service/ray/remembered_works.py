@@ -1,7 +1,5 @@
 """Remember the work that a pool hosts beside the cluster's nodes, for its next keeper."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

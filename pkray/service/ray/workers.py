@@ -1,6 +1,6 @@
 """Work that no service has a part in, spread over processes of the cluster."""
 
-from __future__ import annotations
+from __future__ import annotations  # an actor's handle carries them to other versions: as text
 
 import time
 from collections import Counter, deque

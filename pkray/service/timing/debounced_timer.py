@@ -1,7 +1,5 @@
 """Work to be done a little later, unless it is put off again."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable

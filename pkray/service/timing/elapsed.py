@@ -1,7 +1,5 @@
 """Time that has gone by, on a clock that somebody may set back."""
 
-from __future__ import annotations
-
 
 def elapsed(since: int, now: int, millis: int) -> bool:
     """Whether so long has passed; so it has, as far as anyone knows, where ``now`` is earlier.

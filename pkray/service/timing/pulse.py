@@ -1,7 +1,5 @@
 """Work that is done again and again while its object lives."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import weakref

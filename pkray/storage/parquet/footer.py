@@ -3,8 +3,6 @@
 Source: FileMetaData in the Parquet format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pkray.checksums import KEY

@@ -1,7 +1,5 @@
 """Reads the metadata of Parquet files, and says why one cannot be read."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

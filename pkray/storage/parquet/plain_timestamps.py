@@ -7,8 +7,6 @@ annotations are put into the footer afterwards.
 Source: SchemaElement in the Parquet format.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Reads Parquet files in bounded memory."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass

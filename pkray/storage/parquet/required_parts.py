@@ -1,7 +1,5 @@
 """Parts of nested values that are NOT NULL, where the values that they are of are NULL."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

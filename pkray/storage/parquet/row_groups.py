@@ -1,7 +1,5 @@
 """Row groups of Parquet files that may have rows a condition holds for, by their statistics."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass

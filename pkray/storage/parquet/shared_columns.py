@@ -6,8 +6,6 @@ long as writing the bytes again.
 Source: RowGroup, ColumnChunk and ColumnMetaData in the Parquet format.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any

@@ -4,8 +4,6 @@ Source: the protocol's specification. Parquet's metadata is written in it; of wh
 are left out, as Parquet has none.
 """
 
-from __future__ import annotations
-
 import struct
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Changes of a table's columns, options and comments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from pkray.arguments.facade import Comment, Options, checked_class

@@ -1,7 +1,5 @@
 """The consumers of a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Removal of files that nothing names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime
 

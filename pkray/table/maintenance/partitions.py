@@ -1,7 +1,5 @@
 """Whole partitions: dropped, replaced, expired; and buckets of some, to be compacted."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The tags of a table."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 

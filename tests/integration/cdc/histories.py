@@ -8,15 +8,21 @@ import base64
 import io
 import json
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Context, Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 import fastavro
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
+import pkray
+from tests.effort import examples
+
 Row = dict[str, Any]
+T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1)
 MARKER = "__debezium_unavailable_value"
 
@@ -44,6 +50,12 @@ TYPES = {
     "pair": "ROW<a INT, b STRING>",
 }
 KEYS = ("id", "part")
+
+EVOLUTIONS = ("added", "renamed", "widened", "dropped")
+"""What becomes of one of the source's columns in the middle of a history."""
+OLD, NEW = "whole", "total"
+DROPPED = "code"
+WIDENED, WIDER = "small", "BIGINT"
 
 _context = Context(prec=60)
 _texts = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), max_size=12)
@@ -92,10 +104,29 @@ class Change:
 
 @dataclass(frozen=True)
 class History:
-    """What happened to a table, and the rows that it has in the end."""
+    """What happened to a table, and the rows that it has in the end.
+
+    Args:
+        content: each row as the last event of it says it, whatever becomes of columns later.
+        columns: types by name.
+    """
 
     changes: list[Change]
     content: list[Row]
+    columns: dict[str, str] = field(default_factory=lambda: TYPES)
+
+
+@dataclass(frozen=True)
+class Evolving:
+    """A history in whose middle one of the columns changes.
+
+    Args:
+        before, after: the parts of the history, ``after`` with the content of all of it.
+    """
+
+    evolution: str
+    before: History
+    after: History
 
 
 @st.composite
@@ -105,44 +136,149 @@ def histories(draw: st.DrawFn, most: int = 12, *, finite: bool = False) -> Histo
     Args:
         finite: whether no number is infinite.
     """
-    chosen = draw(st.permutations(list(VALUES)))[: draw(st.integers(1, len(VALUES)))]
-    of_columns = dict(VALUES)
-    if finite:
-        of_columns["real"] = st.floats(width=32, allow_nan=False, allow_infinity=False)
-        of_columns["wide"] = st.floats(allow_nan=False, allow_infinity=False)
-    values = st.fixed_dictionaries(
-        {
-            name: each if name == "big" else st.none() | each if name in chosen else st.none()
-            for name, each in of_columns.items()
-        }
-    )
-    keys = st.tuples(st.integers(0, 3), st.sampled_from(["a", "é"]))
-    rows: dict[tuple[int, str], Row] = {}
-    changes: list[Change] = []
+    source = _Source(draw, finite)
+    source.go_on(most)
+    return source.history()
 
-    def put(op: str, before: Row | None, after: Row | None) -> None:
-        changes.append(Change(op, before, after, 100 + 7 * len(changes)))
 
-    for _ in range(draw(st.integers(0, most))):
-        key = draw(keys)
-        before = rows.get(key)
-        if before is None:
-            rows[key] = {"id": key[0], "part": key[1], **draw(values)}
-            put(draw(st.sampled_from("cr")), None, rows[key])
-        elif draw(st.integers(0, 3)) == 0:
-            del rows[key]
-            put("d", before, None)
+@st.composite
+def evolving_histories(
+    draw: st.DrawFn, most: int = 8, *, finite: bool = False, evolution: str | None = None
+) -> Evolving:
+    """As `histories`, with a column that changes in the middle.
+
+    Args:
+        evolution: what becomes of it; default any.
+    """
+    source = _Source(draw, finite)
+    source.go_on(most)
+    before = source.history()
+    evolution = evolution or draw(st.sampled_from(EVOLUTIONS))
+    source.alter(evolution)
+    source.go_on(most)
+    return Evolving(evolution, before, source.history())
+
+
+class _Source:
+    """A table to which something happens by chance."""
+
+    def __init__(self, draw: st.DrawFn, finite: bool) -> None:
+        self._draw = draw
+        self._values = dict(VALUES)
+        if finite:
+            self._values["real"] = st.floats(width=32, allow_nan=False, allow_infinity=False)
+            self._values["wide"] = st.floats(allow_nan=False, allow_infinity=False)
+        self._columns = dict(TYPES)
+        self._chosen = {*draw(st.permutations(list(VALUES)))[: draw(st.integers(1, len(VALUES)))]}
+        self._rows: dict[tuple[int, str], Row] = {}
+        self._told: dict[tuple[int, str], Row] = {}
+        self._changes: list[Change] = []
+        self._lsn = 100
+
+    def history(self) -> History:
+        """Give what happened since the last time."""
+        changes, self._changes = self._changes, []
+        return History(changes, list(self._told.values()), dict(self._columns))
+
+    def alter(self, evolution: str) -> None:
+        if evolution == "widened":
+            self._columns[WIDENED], self._values[WIDENED] = WIDER, st.integers(-(2**62), 2**62)
+        elif evolution == "dropped":
+            del self._columns[DROPPED], self._values[DROPPED]
         else:
-            kept = draw(st.sets(st.sampled_from(list(VALUES))))
-            changed = draw(values)
-            moved = draw(keys)
-            key_after = moved if moved not in rows and draw(st.booleans()) else key
-            after = {**changed, **{name: before[name] for name in kept}}
-            after = {"id": key_after[0], "part": key_after[1], **after}
-            del rows[key]
-            rows[key_after] = after
-            put("u", before, after)
-    return History(changes, list(rows.values()))
+            take = dict.pop if evolution == "renamed" else dict.__getitem__
+            self._columns[NEW], self._values[NEW] = (
+                take(self._columns, OLD),
+                take(self._values, OLD),
+            )
+        self._chosen.add(NEW)
+        self._rows = {key: altered(row, evolution) for key, row in self._rows.items()}
+
+    def go_on(self, most: int) -> None:
+        draw = self._draw
+        values = st.fixed_dictionaries({name: self._values_of(name) for name in self._values})
+        keys = st.tuples(st.integers(0, 3), st.sampled_from(["a", "é"]))
+        for _ in range(draw(st.integers(0, most))):
+            key = draw(keys)
+            before = self._rows.get(key)
+            if before is None:
+                self._put(draw(st.sampled_from("cr")), None, _row(key, draw(values)))
+            elif draw(st.integers(0, 3)) == 0:
+                self._put("d", before, None)
+            else:
+                kept = draw(st.sets(st.sampled_from(list(self._values))))
+                moved = draw(keys)
+                key_after = moved if moved not in self._rows and draw(st.booleans()) else key
+                changed = {**draw(values), **{name: before[name] for name in kept}}
+                self._put("u", before, _row(key_after, changed))
+
+    def _values_of(self, name: str) -> st.SearchStrategy[Any]:
+        if name == "big":  # it is NOT NULL
+            return self._values[name]
+        return st.none() | self._values[name] if name in self._chosen else st.none()
+
+    def _put(self, op: str, before: Row | None, after: Row | None) -> None:
+        self._changes.append(Change(op, before, after, self._lsn))
+        self._lsn += 7
+        for rows in (self._rows, self._told):
+            if before is not None:
+                del rows[before["id"], before["part"]]
+            if after is not None:
+                rows[after["id"], after["part"]] = after
+
+
+def altered(row: Row, evolution: str) -> Row:
+    """Give a row that was there as it is once the column has changed."""
+    row = dict(row)
+    if evolution == "dropped":
+        del row[DROPPED]
+    elif evolution != "widened":
+        row[NEW] = row.pop(OLD) if evolution == "renamed" else None
+    return row
+
+
+def alter(table: pkray.Table, evolution: str) -> None:
+    """Change the column of a table."""
+    if evolution == "added":
+        table.alter.add_column(NEW, TYPES[OLD])
+    elif evolution == "renamed":
+        table.alter.rename_column(OLD, NEW)
+    elif evolution == "dropped":
+        table.alter.drop_column(DROPPED)
+    else:
+        table.alter.change_type(WIDENED, WIDER)
+
+
+def by_chance(strategy: st.SearchStrategy[T], few: int, number: int) -> list[T]:
+    """Give ``few`` examples, or more as the effort says, the same ones for a number."""
+    found: list[T] = []
+
+    @seed(number)
+    @settings(max_examples=examples(few), phases=[Phase.generate], database=None, deadline=None)
+    @given(example=strategy)
+    def take(example: T) -> None:
+        found.append(example)
+
+    take()
+    return found
+
+
+def _row(key: tuple[int, str], values: Row) -> Row:
+    return {"id": key[0], "part": key[1], **values}
+
+
+def folded(rows: list[Row], evolution: str) -> list[Row]:
+    """Give rows in the order of their keys, all with the same columns: of what was renamed, events
+    bring the one name or the other, and of some formats they say no type."""
+    found = []
+    for row in rows:
+        new, old = row.get(NEW), row.get(OLD)
+        new = None if new is None else int(new)
+        is_renamed = evolution == "renamed"
+        assert not is_renamed or None in (new, old)
+        both = {OLD: old if new is None else new} if is_renamed else {OLD: old, NEW: new}
+        found.append({DROPPED: None, **row, NEW: None, **both})
+    return sorted(found, key=lambda row: tuple(row[name] for name in KEYS))
 
 
 def delivered(draw: st.DrawFn, events: list[Any]) -> list[Any]:
@@ -151,6 +287,21 @@ def delivered(draw: st.DrawFn, events: list[Any]) -> list[Any]:
         stopped = draw(st.integers(0, len(events)))
         return events[:stopped] + events[draw(st.integers(0, stopped)) :]
     return events
+
+
+@st.composite
+def evolving_streams(
+    draw: st.DrawFn, history: Evolving, stream: Callable[[History], st.SearchStrategy[list[Any]]]
+) -> tuple[list[Any], list[Any]]:
+    """Give the records of both parts of a history, each delivered at least once; before the first
+    of the second part may come some of the first again.
+
+    Args:
+        stream: gives records of a history.
+    """
+    before, after = draw(stream(history.before)), draw(stream(history.after))
+    again = before[draw(st.integers(0, len(before))) :]
+    return delivered(draw, before), delivered(draw, again + after)
 
 
 # --- Debezium -------------------------------------------------------------------------------------
@@ -232,26 +383,25 @@ _LOGICAL = {
     },
 }
 _PLAIN = {
-    "id": "int64",
-    "truth": "boolean",
-    "tiny": "int8",
-    "small": "int16",
-    "whole": "int32",
-    "big": "int64",
-    "real": "float",
-    "wide": "double",
-    "raw": "bytes",
+    "BOOLEAN": "boolean",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INT": "int32",
+    "BIGINT": "int64",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "BYTES": "bytes",
 }
 
 
-def debezium_schema() -> dict[str, Any]:
+def debezium_schema(columns: dict[str, str]) -> dict[str, Any]:
     fields = [
         {
-            **_LOGICAL.get(name, {"type": _PLAIN.get(name, "string")}),
+            **_LOGICAL.get(name, {"type": _PLAIN.get(kind.split()[0], "string")}),
             "optional": "NOT NULL" not in kind,
             "field": name,
         }
-        for name, kind in TYPES.items()
+        for name, kind in columns.items()
     ]
     image = {"type": "struct", "fields": fields, "optional": True, "name": "s.public.t.Value"}
     source = {
@@ -279,7 +429,12 @@ def debezium_schema() -> dict[str, Any]:
 def _image(row: Row | None, decimals: str) -> Row | None:
     if row is None:
         return None
-    return {name: debezium_value(name, row[name], decimals) for name in TYPES}
+    return {name: debezium_value(name, value, decimals) for name, value in row.items()}
+
+
+def _key_alone(row: Row) -> Row:
+    """Of columns that are NOT NULL Debezium writes a default."""
+    return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in row}
 
 
 def debezium_event(op: str, before: Row | None, after: Row | None, change: Change) -> Row:
@@ -305,7 +460,7 @@ def debezium_event(op: str, before: Row | None, after: Row | None, change: Chang
 def debezium_streams(
     draw: st.DrawFn, history: History, *, schema: bool, decimals: str, full: bool
 ) -> list[str | None]:
-    """Records of a topic: events, tombstones and heartbeats, delivered at least once.
+    """Records of a topic: events, tombstones and heartbeats.
 
     Args:
         full: whether the replica identity is FULL; else images before have the key alone.
@@ -313,10 +468,7 @@ def debezium_streams(
     events: list[Row | None] = []
 
     def before_of(row: Row | None) -> Row | None:
-        if row is None or full:
-            return _image(row, decimals)
-        # Of columns that are NOT NULL Debezium writes a default.
-        return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in TYPES}
+        return _image(row, decimals) if row is None or full else _key_alone(row)
 
     for change in history.changes:
         before, after = before_of(change.before), _image(change.after, decimals)
@@ -331,7 +483,7 @@ def debezium_streams(
             events.append(debezium_event(change.op, shown, after, change))
         if draw(st.integers(0, 7)) == 0:
             events.append({"ts_ms": 1_700_000_000_000})
-    described = debezium_schema()
+    described = debezium_schema(history.columns)
     space = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     ascii_only = draw(st.booleans())
 
@@ -343,10 +495,10 @@ def debezium_streams(
             return None
         return json.dumps(event, separators=space, ensure_ascii=ascii_only)
 
-    return delivered(draw, [text(event) for event in events])
+    return [text(event) for event in events]
 
 
-def debezium_avro_schema(name: str = "s.public.t") -> dict[str, Any]:
+def debezium_avro_schema(columns: dict[str, str], name: str = "s.public.t") -> dict[str, Any]:
     """As Confluent's Avro converter writes it."""
     plain = {"int64": "long", "int32": "int", "int8": "int", "int16": "int"}
 
@@ -377,7 +529,7 @@ def debezium_avro_schema(name: str = "s.public.t") -> dict[str, Any]:
         {"name": each["field"], "type": ["null", avro(each, each["field"])], "default": None}
         if each["optional"]
         else {"name": each["field"], "type": avro(each, each["field"])}
-        for each in debezium_schema()["fields"][0]["fields"]
+        for each in debezium_schema(columns)["fields"][0]["fields"]
     ]
     value = {"type": "record", "name": "Value", "fields": columns, "connect.name": f"{name}.Value"}
     source = {
@@ -433,8 +585,8 @@ def debezium_avro_events(draw: st.DrawFn, history: History, *, full: bool) -> li
         if row is None:
             return None
         if whole:
-            return {name: _avro_value(name, row[name]) for name in TYPES}
-        return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in TYPES}
+            return {name: _avro_value(name, value) for name, value in row.items()}
+        return _key_alone(row)
 
     events: list[Row | None] = []
     for change in history.changes:
@@ -480,8 +632,14 @@ def shortened(draw: st.DrawFn, history: History) -> list[str | None]:
 
 # --- Maxwell and Canal ----------------------------------------------------------------------------
 
-MYSQL = [name for name in TYPES if name not in ("zoned", "numbers", "pair")]
+_NOT_MYSQL = ("zoned", "numbers", "pair")
+MYSQL = [name for name in TYPES if name not in _NOT_MYSQL]
 """Columns that MySQL has, and of which its connectors' events say all."""
+
+
+def of_mysql(row: Row) -> Row:
+    """Give what MySQL has of a row."""
+    return {name: value for name, value in row.items() if name not in _NOT_MYSQL}
 
 
 def _text_of_time(value: Any) -> str:
@@ -532,7 +690,8 @@ def _json(value: Any) -> str:
 def _old(change: Change) -> Row:
     assert change.before is not None
     assert change.after is not None
-    return {n: change.before[n] for n in MYSQL if change.before[n] != change.after[n]}
+    before, after = of_mysql(change.before), change.after
+    return {name: value for name, value in before.items() if value != after[name]}
 
 
 @st.composite
@@ -551,14 +710,14 @@ def maxwell_streams(draw: st.DrawFn, history: History) -> list[str | None]:
             "xid": change.lsn,
             "commit": True,
             "primary_key": [row["id"], row["part"]],
-            "data": {name: maxwell_value(name, row[name]) for name in MYSQL},
+            "data": {n: maxwell_value(n, v) for n, v in of_mysql(row).items()},
         }
         if change.op == "u":
             event["old"] = {n: maxwell_value(n, v) for n, v in _old(change).items()}
         events.append(_json(event))
         if draw(st.integers(0, 7)) == 0:
             events.append('{"database":"db","table":"t","type":"table-alter","ts":1}')
-    return delivered(draw, events)
+    return events
 
 
 @st.composite
@@ -569,7 +728,7 @@ def canal_streams(draw: st.DrawFn, history: History) -> list[str | None]:
         row = change.after or change.before
         assert row is not None
         kind = {"c": "INSERT", "r": "INSERT", "u": "UPDATE", "d": "DELETE"}[change.op]
-        data = {name: canal_value(name, row[name]) for name in MYSQL}
+        data = {n: canal_value(n, v) for n, v in of_mysql(row).items()}
         old = None
         if kind == "UPDATE":
             old = [{n: canal_value(n, v) for n, v in _old(change).items()}]
@@ -581,69 +740,4 @@ def canal_streams(draw: st.DrawFn, history: History) -> list[str | None]:
         if draw(st.integers(0, 7)) == 0:
             events.append({"data": None, "isDdl": True, "old": None, "type": "ALTER"})
         events.append({"data": [data], "es": 1, "isDdl": False, "old": old, "type": kind})
-    return delivered(draw, [json.dumps(each) for each in events])
-
-
-# --- Columns that change --------------------------------------------------------------------------
-
-EVOLUTIONS = ("renamed", "dropped", "widened")
-"""What becomes of one of the source's columns in the middle of a history."""
-OLD, NEW = "whole", "total"
-DROPPED = "code"
-WIDENED, WIDER = "small", "BIGINT"
-BEYOND = 1 << 40
-"""Is added to what is written to a column that was widened."""
-
-
-def evolved(record: str | None, evolution: str, lsn: int) -> str | None:
-    """Give one of Debezium's records as it is after a column has changed at a place in the log."""
-    event = None if record is None else json.loads(record)
-    whole = event and event.get("payload", event)
-    if not whole or "op" not in whole or whole["source"]["lsn"] < lsn:
-        return record
-    for image in (whole["before"], whole["after"]):
-        if image is not None:
-            _evolve(image, evolution)
-    for part in event.get("schema", {}).get("fields", [])[:2]:
-        fields = {field["field"]: field for field in part["fields"]}
-        if evolution == "renamed":
-            fields[OLD]["field"] = NEW
-        elif evolution == "widened":
-            fields[WIDENED]["type"] = "int64"
-        else:
-            part["fields"].remove(fields[DROPPED])
-    return json.dumps(event)
-
-
-def _evolve(image: Row, evolution: str) -> None:
-    if evolution == "renamed":
-        if OLD in image:
-            image[NEW] = image.pop(OLD)
-    elif evolution == "dropped":
-        image.pop(DROPPED, None)
-    elif image.get(WIDENED) is not None:
-        image[WIDENED] += BEYOND
-
-
-def evolved_content(history: History, evolution: str, lsn: int) -> list[Row]:
-    """Give the rows as their last events say them; what was renamed has its old name."""
-    rows: dict[tuple[Any, ...], Row] = {}
-    for change in history.changes:
-        if change.before is not None:
-            del rows[tuple(change.before[name] for name in KEYS)]
-        if change.after is not None:
-            row = dict(change.after)
-            if change.lsn >= lsn and evolution != "renamed":
-                _evolve(row, evolution)
-            rows[tuple(row[name] for name in KEYS)] = row
-    return [{DROPPED: None, **row} for row in rows.values()]
-
-
-def folded(rows: list[Row]) -> list[Row]:
-    """Give a table's rows with what was renamed under its old name: events bring one of the two."""
-    found = []
-    for row in rows:
-        new, old = row.pop(NEW, None), row.get(OLD)
-        assert None in (new, old)
-        found.append({**row, OLD: old if new is None else new})
-    return found
+    return [json.dumps(each) for each in events]

@@ -2,13 +2,14 @@
 
 import json
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,26 +18,33 @@ import pkray.cdc
 from pkray.schema.types import DataType
 from tests.effort import examples
 from tests.integration.cdc.histories import (
-    EVOLUTIONS,
     HEARTBEAT,
     KEYS,
     MYSQL,
+    NEW,
     TYPES,
-    WIDENED,
-    WIDER,
+    Evolving,
     Row,
+    alter,
     avro_message,
     canal_streams,
     debezium_avro_events,
     debezium_avro_schema,
     debezium_streams,
-    evolved,
-    evolved_content,
+    delivered,
+    evolving_histories,
+    evolving_streams,
     folded,
     histories,
     maxwell_streams,
     shortened,
 )
+
+JSON = ("debezium-json", "maxwell-json", "canal-json")
+BEAT = 9
+"""The number of the schema of heartbeats, in Avro."""
+Load = Callable[..., object]
+"""Takes `pkray.cdc.upsert`'s arguments ``new_columns`` and ``missing``."""
 
 
 def source(rows: list[Row], names: Iterable[str] = tuple(TYPES)) -> pa.Table:
@@ -62,88 +70,122 @@ def create(
     return catalog.create_table("db.t", columns, primary_keys=list(KEYS), options=options)
 
 
-def written(folder: str, records: list[str | None]) -> Path:
-    file = Path(folder, "events.json")
+def written(folder: str, records: list[str | None], name: str = "events.json") -> Path:
+    file = Path(folder, name)
     file.write_text("".join(f"{'null' if each is None else each}\n" for each in records), "utf-8")
     return file
 
 
-@settings(max_examples=examples(30))
-@given(data=st.data())
-def test_debezium_s_events_become_the_source_s_content(data: st.DataObject):
-    history = data.draw(histories())
-    schema = data.draw(st.booleans())
-    decimals = data.draw(st.sampled_from(["precise", "string"]))
-    full = data.draw(st.booleans())
-    stream = debezium_streams(history, schema=schema, decimals=decimals, full=full)
-    if schema:
-        decimals = "precise"
-        stream = debezium_streams(history, schema=True, decimals="precise", full=full)
-    records = data.draw(stream)
+def columns_of(format: str) -> Iterable[str]:
+    """Name the columns that sources of a format have."""
+    return TYPES if "debezium" in format else MYSQL
+
+
+def drawn(data: st.DataObject, format: str) -> tuple[Evolving, tuple[list[Any], list[Any]], Row]:
+    """Give a history, its records in a format of JSON, and what else that takes to be read."""
+    if format != "debezium-json":
+        history = data.draw(evolving_histories(finite=True))
+        stream = maxwell_streams if format == "maxwell-json" else canal_streams
+        return history, data.draw(evolving_streams(history, stream)), {}
+    history = data.draw(evolving_histories())
+    schema, full = data.draw(st.booleans()), data.draw(st.booleans())
+    decimals = "precise" if schema else data.draw(st.sampled_from(["precise", "string"]))
+    stream = partial(debezium_streams, schema=schema, decimals=decimals, full=full)
     modes = {} if schema else {"decimal_handling_mode": decimals, "time_precision_mode": "adaptive"}
-    evolution = data.draw(st.sampled_from(EVOLUTIONS))
-    lsn = data.draw(st.sampled_from([change.lsn for change in history.changes] or [0]))
-    changed = [evolved(each, evolution, lsn) for each in records]
-    first = next((n for n, each in enumerate(changed) if each != records[n]), len(records))
-    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
-        table = create(catalog)
-        load = partial(pkray.cdc.upsert, table, format="debezium-json", **modes)
-        if first:
-            load(written(folder, changed[:first]))
-        rest = written(folder, changed[first:])
-        if evolution == "widened":
-            table.alter.change_type(WIDENED, WIDER)
-            load(rest)
-        else:
-            load(rest, new_columns="add", missing="null")
-        found = sorted(folded(table.to_arrow().to_pylist()), key=key)
-        assert found == sorted(evolved_content(history, evolution, lsn), key=key)
+    return history, data.draw(evolving_streams(history, stream)), modes
 
 
-@settings(max_examples=examples(20))
+def load_both(table: pkray.Table, history: Evolving, before: Load, after: Load) -> None:
+    """Load both parts of a history; a column that gets wider the table's owner has to change."""
+    before()
+    if history.evolution == "widened":
+        alter(table, history.evolution)
+        after()
+    else:
+        after(new_columns="add", missing="null")
+
+
+def check_content(table: pkray.Table, history: Evolving) -> None:
+    """Check that a table has the rows that a history says."""
+    names = (*table.arrow_schema.names, NEW)
+    rows = [{n: value for n, value in row.items() if n in names} for row in history.after.content]
+    evolution = history.evolution
+    assert folded(table.to_arrow().to_pylist(), evolution) == folded(rows, evolution)
+
+
+@pytest.mark.parametrize("format", JSON)
+@settings(max_examples=examples(12))
 @given(data=st.data())
-def test_debezium_s_events_in_avro_become_the_source_s_content(data: st.DataObject):
-    history = data.draw(histories())
-    events = data.draw(debezium_avro_events(history, full=data.draw(st.booleans())))
+def test_events_become_the_source_s_content(format: str, data: st.DataObject):
+    becomes_the_content(format, data)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format", JSON)
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_many_events_become_the_source_s_content(format: str, data: st.DataObject):
+    becomes_the_content(format, data)
+
+
+def becomes_the_content(format: str, data: st.DataObject) -> None:
+    """Load a history's events, in two parts between which a column changes."""
+    history, records, modes = drawn(data, format)
+    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
+        table = create(catalog, columns_of(format))
+        load = partial(pkray.cdc.upsert, table, format=format, **modes)
+        files = (written(folder, each, f"{n}.json") for n, each in enumerate(records))
+        load_both(table, history, *(partial(load, file) for file in files))
+        check_content(table, history)
+
+
+def avro_files(
+    data: st.DataObject, folder: Path, events: list[Row | None], schema: Row, number: int
+) -> list[Path]:
+    """Write events as they come from a topic: some in a file, which has one schema and no
+    tombstones, the others as messages that name their schema by a number."""
     cut = data.draw(st.integers(0, len(events)))
-    schema, beat = map(fastavro.parse_schema, (debezium_avro_schema(), HEARTBEAT))
+    codec = data.draw(st.sampled_from(["null", "deflate"]))
+    parsed, beat = map(fastavro.parse_schema, (schema, HEARTBEAT))
+    files = [folder / f"{number}.avro"]
+    with files[0].open("wb") as out:
+        changes = [each for each in events[:cut] if each is not None and "op" in each]
+        fastavro.writer(out, parsed, changes, codec, sync_interval=300)
+    for event in filter(None, events[cut:]):
+        its, its_number = (parsed, number) if "op" in event else (beat, BEAT)
+        files.append(folder / f"{number}-{len(files)}.bin")
+        files[-1].write_bytes(avro_message(its, event, b"\0" + its_number.to_bytes(4, "big")))
+    return files
+
+
+@settings(max_examples=examples(12))
+@given(data=st.data())
+def test_events_in_avro_become_the_source_s_content(data: st.DataObject):
+    becomes_the_content_by_avro(data)
+
+
+@pytest.mark.slow
+@settings(max_examples=examples(200))
+@given(data=st.data())
+def test_many_events_in_avro_become_the_source_s_content(data: st.DataObject):
+    becomes_the_content_by_avro(data)
+
+
+def becomes_the_content_by_avro(data: st.DataObject) -> None:
+    """As `becomes_the_content`, of files and messages in Avro."""
+    history = data.draw(evolving_histories())
+    full = data.draw(st.booleans())
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
         table = create(catalog)
-        changes = [each for each in events[:cut] if each is not None and "op" in each]
-        file = Path(folder, "events.avro")
-        with file.open("wb") as out:  # a file has one schema, and no tombstones
-            codec = data.draw(st.sampled_from(["null", "deflate"]))
-            fastavro.writer(out, schema, changes, codec, sync_interval=300)
-        pkray.cdc.upsert(table, file, format="debezium-avro")
-        messages = [
-            each
-            and (
-                avro_message(schema, each, b"\0\0\0\0\7")
-                if "op" in each
-                else avro_message(beat, each, b"\0\0\0\0\b")
-            )
-            for each in events[cut:]
-        ]
-        files = [Path(folder, f"{n}.bin") for n, each in enumerate(messages) if each is not None]
-        for path, message in zip(files, filter(None, messages), strict=True):
-            path.write_bytes(message)
-        ids = {7: json.dumps(debezium_avro_schema()), 8: json.dumps(HEARTBEAT)}
-        pkray.cdc.upsert(table, files, format="debezium-avro", avro_schema=ids)
-        assert content(table).equals(source(history.content))
-
-
-@settings(max_examples=examples(20))
-@given(data=st.data())
-def test_maxwell_s_and_canal_s_events_become_the_source_s_content(data: st.DataObject):
-    history = data.draw(histories(finite=True))
-    name, stream = data.draw(
-        st.sampled_from([("maxwell-json", maxwell_streams), ("canal-json", canal_streams)])
-    )
-    records = data.draw(stream(history))
-    with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
-        table = create(catalog, MYSQL)
-        pkray.cdc.upsert(table, written(folder, records), format=name)
-        assert content(table, MYSQL).equals(source(history.content, MYSQL))
+        ids, loads = {BEAT: json.dumps(HEARTBEAT)}, []
+        load = partial(pkray.cdc.upsert, table, format="debezium-avro", avro_schema=ids)
+        for number, part in enumerate((history.before, history.after)):
+            schema = debezium_avro_schema(part.columns)
+            ids[number] = json.dumps(schema)
+            events = delivered(data.draw, data.draw(debezium_avro_events(part, full=full)))
+            loads.append(partial(load, avro_files(data, Path(folder), events, schema, number)))
+        load_both(table, history, *loads)
+        check_content(table, history)
 
 
 @settings(max_examples=examples(20))

@@ -16,14 +16,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, seed, settings
 
 import pkray
 import pkray.cdc
 from pkray.cdc.postgresql.engine import Batch
-from tests.effort import examples
 from tests.integration.cdc import followed
-from tests.integration.cdc.histories import KEYS, TYPES, Change, History, Row, histories
+from tests.integration.cdc.histories import KEYS, TYPES, Change, History, Row, by_chance, histories
 from tests.integration.cdc.postgres_server import PostgresServer
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(1800)]
@@ -171,20 +169,6 @@ def follow_in_a_process(people: pkray.Table, server: PostgresServer, rng: random
     assert ended.returncode in (0, -signal.SIGKILL), ended.stderr.decode()
 
 
-def drawn(count: int, number: int) -> list[History]:
-    """Histories by chance, the same ones for a number."""
-    found: list[History] = []
-
-    @seed(number)
-    @settings(max_examples=examples(count), phases=[Phase.generate], database=None, deadline=None)
-    @given(history=histories(finite=True).filter(lambda each: len(each.changes) > 3))
-    def take(history: History) -> None:
-        found.append(history)
-
-    take()
-    return found
-
-
 def become_the_source(
     server: PostgresServer,
     catalog: pkray.Catalog,
@@ -202,7 +186,8 @@ def become_the_source(
         processes: how many of these are processes.
     """
     rng = random.Random(number)
-    chosen = drawn(count, number)
+    eventful = histories(finite=True).filter(lambda each: len(each.changes) > 3)
+    chosen = by_chance(eventful, count, number)
     people = begin(server, catalog, full=number % 2 == 0)
     left = transactions(chosen, rng)
     killed_at = set(rng.sample(range(parts), processes))

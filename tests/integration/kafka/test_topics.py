@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,17 +30,14 @@ from pkray.errors import (
 from pkray.kafka import topic_source
 from pkray.service.client.writer import TableWriter
 from tests.effort import examples
-from tests.integration.cdc.histories import (
-    EVOLUTIONS,
-    WIDENED,
-    WIDER,
-    debezium_streams,
-    evolved,
-    evolved_content,
-    folded,
-    histories,
+from tests.integration.cdc.test_histories import (
+    JSON,
+    check_content,
+    columns_of,
+    create,
+    drawn,
+    load_both,
 )
-from tests.integration.cdc.test_histories import create, key
 from tests.integration.cdc.test_upserts import run
 from tests.integration.kafka import read_topic
 from tests.integration.kafka.broker import MockBroker
@@ -146,33 +144,25 @@ def test_of_two_at_once_the_newer_takes_over(broker, table):
 @settings(max_examples=examples(2))
 @given(data=st.data())
 def test_histories_read_with_failing_commits_become_the_source_s_content(broker, data):
-    history = data.draw(histories())
-    stream = debezium_streams(history, schema=False, decimals="string", full=True)
-    records = [each for each in data.draw(stream) if each is not None]
-    evolution = data.draw(st.sampled_from(EVOLUTIONS))
-    lsn = data.draw(st.sampled_from([change.lsn for change in history.changes] or [0]))
-    changed = [evolved(each, evolution, lsn) for each in records]
-    cut = next((n for n, each in enumerate(changed) if each != records[n]), len(records))
+    name = data.draw(st.sampled_from(JSON))
+    history, parts, modes = drawn(data, name)
+    fails = data.draw(st.lists(st.sampled_from(["before", "after"]), max_size=3))
     topic = f"h-{time.monotonic_ns()}"
-    fails = data.draw(st.lists(st.sampled_from(["before", "after", None]), max_size=3))
+    broker.make(topic)
     with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
-        table = create(catalog)
-        if evolution != "widened":  # before that what is wide does not fit
-            cut = data.draw(st.integers(0, len(records)))
-        # All in one partition: histories have updates that change keys.
-        broker.send_to(topic, 1, json.dumps({"ts_ms": 1}), *changed[:cut])
-        for fail in fails:
-            _read_failing(table, broker, topic, fail)
-        if evolution == "widened":
-            table.alter.change_type(WIDENED, WIDER)
-        broker.send_to(topic, 1, *changed[cut:])
-        for _ in range(2):
-            _read_failing(table, broker, topic, None)
-        found = sorted(folded(table.to_arrow().to_pylist()), key=key)
-        assert found == sorted(evolved_content(history, evolution, lsn), key=key)
+        table = create(catalog, columns_of(name))
+
+        def load(records: list[str | None], **more: str) -> None:
+            # All in one partition: histories have updates that change keys.
+            broker.send_to(topic, 1, *filter(None, records))
+            for fail in (*fails, None):
+                _read_failing(reader(table, broker, topic, format=name, **modes, **more), fail)
+
+        load_both(table, history, *(partial(load, records) for records in parts))
+        check_content(table, history)
 
 
-def _read_failing(table: pkray.Table, broker: MockBroker, topic: str, fail: str | None) -> None:
+def _read_failing(found: Any, fail: str | None) -> None:
     plain = TableWriter.commit
 
     def commit(self: TableWriter, *arguments: Any, **named: Any) -> Any:
@@ -180,8 +170,6 @@ def _read_failing(table: pkray.Table, broker: MockBroker, topic: str, fail: str 
             plain(self, *arguments, **named)
         raise CommitConflictError("as the test says")
 
-    found = reader(table, broker, topic, decimal_handling_mode="string", missing="null",
-                   time_precision_mode="adaptive", new_columns="add")  # fmt: skip
     with pytest.MonkeyPatch.context() as patched:
         if fail is None:
             found.run(once=True)

@@ -50,6 +50,16 @@ def test_an_event_lists_several_rows():
     ]
 
 
+def test_new_columns_are_text_which_their_first_value_shows():
+    events = [json.loads(UPDATE) for _ in range(3)]
+    for event, size in zip(events, (None, None, "7"), strict=True):
+        event["data"][0]["size"] = size
+    texts = map(json.dumps, events[:2])
+    assert "size" not in decode(*texts, new_columns="add", missing="null")[0]
+    rows = decode(*map(json.dumps, events), new_columns="add")
+    assert [row["size"] for row in rows] == [None] * 4 + ["7"] * 2
+
+
 def test_events_of_definitions_are_passed_over_between_others():
     ddl = '{"data":[{"note":"x"}],"isDdl":true,"old":null,"sql":"ALTER TABLE","type":"ALTER"}'
     ddl = ddl.replace('[{"note":"x"}]', "null")

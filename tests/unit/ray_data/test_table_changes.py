@@ -7,7 +7,13 @@ import pytest
 
 import pkray
 from pkray import ray_data
-from pkray.errors import InputError, OptionError, SnapshotNotFoundError
+from pkray.errors import (
+    InputError,
+    OptionError,
+    SnapshotNotFoundError,
+    TableNotFoundError,
+    TableReplacedError,
+)
 from pkray.ray_data import table_changes
 from tests.recorded_spans import recorded, trees
 
@@ -28,18 +34,25 @@ def table(request, tmp_path):
 
 
 @pytest.fixture
-def read(table, monkeypatch):
-    """Read changes as tasks do; give the rows, and the keys of each task."""
+def planned(monkeypatch):
+    """Plan the read of changes; give its tasks."""
     made = []
     data = table_changes.ray.data
     monkeypatch.setattr(data, "read_datasource", lambda each, **_: made.append(each))
 
-    def of(*arguments, parallelism=2, **named):
+    def of(table, *arguments, **named):
         ray_data.changes(table, *arguments, **named)
-        tasks = pickle.loads(pickle.dumps(made[-1].get_read_tasks(parallelism)))
-        return [pa.concat_tables(task()) for task in tasks]
+        return pickle.loads(pickle.dumps(made[-1].get_read_tasks(2)))
 
     return of
+
+
+@pytest.fixture
+def read(table, planned):
+    """Read changes as tasks do; give the rows of each task."""
+    return lambda *arguments, **named: [
+        pa.concat_tables(task()) for task in planned(table, *arguments, **named)
+    ]
 
 
 def by_key(rows: pa.Table) -> dict[int, list]:
@@ -58,6 +71,32 @@ def test_changes_are_those_of_the_table_each_key_in_its_order(table, read, norma
         assert by_key(pa.concat_tables(tasks)) == expected
         keys = [set(task["k"].to_pylist()) for task in tasks]
         assert sum(map(len, keys)) == len(set().union(*keys))
+
+
+def test_a_life(table, planned):
+    """One that is stopped half way is gone on with beside another, until the table is dropped."""
+    newest = table.latest_snapshot().id
+    stopped, other = (planned(table, 1, newest) for _ in range(2))
+    begun = pa.concat_tables(next(iter(task())) for task in stopped)
+    first = min(begun["_snapshot_id"].to_pylist()) + 1
+    rest = planned(table, first, newest)
+    both = [pa.concat_tables(part for task in tasks for part in task()) for tasks in (rest, other)]
+    for found, begin in zip(both, (first, 1), strict=True):
+        assert by_key(found) == by_key(table.changelog(begin, newest))
+    with pkray.connect(table.location.warehouse) as catalog:
+        catalog.drop_table("db.t")
+        for task in rest:
+            with pytest.raises(TableNotFoundError, match="was dropped"):
+                list(task())
+        anew = catalog.create_table("db.t", [("k", "INT")], ["k"])
+        anew.upsert([{"k": 7}])
+        for task in rest:
+            with pytest.raises(TableReplacedError, match="load it again"):
+                list(task())
+        with pytest.raises(TableReplacedError, match="load it again"):
+            ray_data.changes(table, 1, 1)
+        found = pa.concat_tables(part for task in planned(anew, 1, 1) for part in task())
+        assert found.to_pylist() == [{"_row_kind": "+I", "_snapshot_id": 1, "k": 7}]
 
 
 def test_ends_are_checked_before_anything_is_read(table, read):

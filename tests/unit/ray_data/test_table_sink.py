@@ -12,7 +12,13 @@ from ray.data.datasource import WriteResult
 
 import pkray
 from pkray import ray_data
-from pkray.errors import InputError, OptionError, ServiceUnavailableError
+from pkray.errors import (
+    InputError,
+    OptionError,
+    ServiceUnavailableError,
+    TableNotFoundError,
+    TableReplacedError,
+)
 from pkray.ray_data import TableSink
 from tests.effort import examples
 from tests.recorded_spans import recorded, trees
@@ -135,9 +141,13 @@ def test_a_life(tmp_path):
         late = ray_data.sink(table)
         returns = [attempt(late, 0, [block({3: 3})])]
         catalog.drop_table("db.t")
-        again = catalog.create_table("db.t", COLUMNS, ["k"])
-        with pytest.raises(ServiceUnavailableError, match="its table dropped"):
+        with pytest.raises(ServiceUnavailableError) as failed:
             complete(late, returns)
+        with pytest.raises(TableNotFoundError, match="was dropped"):  # as Ray Data asks then
+            late.on_write_failed(failed.value)
+        again = catalog.create_table("db.t", COLUMNS, ["k"])
+        with pytest.raises(TableReplacedError, match="load it again"):
+            late.on_write_failed(failed.value)
         assert again.latest_snapshot() is None
         sink = ray_data.sink(again)
         complete(sink, [attempt(sink, 0, [block({4: 4})])])

@@ -7,7 +7,7 @@ import pytest
 from ray.data.expressions import col, lit
 
 import pkray
-from pkray.errors import InputError, MissingFileError, SnapshotNotFoundError
+from pkray.errors import InputError, SnapshotNotFoundError, TableReplacedError
 from pkray.ray_data import table_source as source
 from pkray.ray_data.table_source import TableDatasource
 from tests.recorded_spans import recorded, trees
@@ -66,7 +66,7 @@ def test_a_life(tmp_path, table, datasource):
     with pkray.connect(tmp_path) as catalog:
         catalog.drop_table("db.t")
         catalog.create_table("db.t", COLUMNS, ["k"]).upsert(ROWS)
-    with pytest.raises(MissingFileError, match="it was deleted"):
+    with pytest.raises(TableReplacedError, match="load it again"):
         rows_of(first)
 
 

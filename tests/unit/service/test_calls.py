@@ -17,6 +17,7 @@ from pkray.service.handles.local_handle import Job, Lane, LocalHandle
 from pkray.service.owner.owner import BucketOwner
 from pkray.service.pool.assignments import Assignments
 from pkray.service.pool.calls import KeeperClient
+from pkray.service.protocol import KeptBatch, RoutedBatch
 from tests.waiting import wait_until
 
 OF_ACTORS = {
@@ -39,7 +40,13 @@ LISTED = [
 
 
 def signature(function):
-    return str(inspect.signature(function)).replace(" | KeptBatch", "")  # arrives as a batch
+    found = inspect.signature(function, eval_str=True)
+    kinds = {RoutedBatch | KeptBatch: RoutedBatch}  # what is kept arrives as a batch
+    taken = [
+        each.replace(annotation=kinds.get(each.annotation, each.annotation))
+        for each in found.parameters.values()
+    ]
+    return found.replace(parameters=taken)
 
 
 @pytest.mark.parametrize(("method", "kind"), LISTED)

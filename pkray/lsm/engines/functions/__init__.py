@@ -6,8 +6,6 @@ attributes say whether the order of rows matters and whether -U and -D rows can 
 ``nested`` (lists, maps, rows) and ``sketches``.
 """
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.lsm.engines.functions.arithmetic import Count, Product, Sum
 from pkray.lsm.engines.functions.boolean import BoolAnd, BoolOr

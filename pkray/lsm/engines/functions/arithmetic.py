@@ -1,7 +1,5 @@
 """sum, product and count."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

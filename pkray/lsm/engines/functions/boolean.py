@@ -1,7 +1,5 @@
 """bool_and and bool_or."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

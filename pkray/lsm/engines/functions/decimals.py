@@ -1,7 +1,5 @@
 """128-bit integers of decimal columns in numpy."""
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa

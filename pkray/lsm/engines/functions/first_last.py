@@ -1,7 +1,5 @@
 """Functions that pick the value of one row: the first or the last."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 import numpy as np

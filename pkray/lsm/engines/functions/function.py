@@ -1,7 +1,5 @@
 """Define what an aggregate function is."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import ClassVar
 

@@ -8,8 +8,6 @@ register size. All is little-endian.
 Source: Apache DataSketches, ``org.apache.datasketches.hll.PreambleUtil``.
 """
 
-from __future__ import annotations
-
 import struct
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions whose values are lists and maps: collect, merge_map, nested_update."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Keep what other workers send until this one reads it."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Exchange changes among the workers of a query, and let them agree."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 

@@ -9,8 +9,6 @@ A part is a scan of a table with what computes row by row above it. An attempt t
 no backfill.json, and is begun anew at positions of its own.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Find where a query begins to read a table, by the options of the read."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TypeAlias
 

@@ -5,8 +5,6 @@ pushed to a changelog in memory. Changes between the same two positions are the 
 are read.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any

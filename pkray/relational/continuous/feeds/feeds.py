@@ -1,7 +1,5 @@
 """Feed a plan with the changes of all its sources, epoch by epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any

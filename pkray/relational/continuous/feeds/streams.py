@@ -1,7 +1,5 @@
 """The streams from outside that queries read, and what feeds them in this process."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Read what snapshots changed in a keyed table, for whoever applies it by key alone."""
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 

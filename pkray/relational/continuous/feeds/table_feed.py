@@ -1,7 +1,5 @@
 """Feed the changes of a keyed table, or its rows as of one moment."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The rows of a keyed table by key, as of an epoch."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Find the snapshots of a table of which the changelog tells all rows."""
 
-from __future__ import annotations
-
 from pkray.changelog.planner import min_changelog_level
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import ANALYZE, APPEND, COMPACT, Snapshot

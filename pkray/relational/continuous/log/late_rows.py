@@ -1,7 +1,5 @@
 """Rows that came after the watermark had passed them and were left out: ``shop.totals$late``."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

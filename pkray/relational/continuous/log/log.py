@@ -1,7 +1,5 @@
 """Define what a run writes down: each epoch before it runs, and checkpoints to go on from."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Rows that could not be computed and were left out, with the reason: ``shop.totals$errors``."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

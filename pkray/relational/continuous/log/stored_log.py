@@ -1,7 +1,5 @@
 """Keep the epochs and checkpoints of a query in its folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """Window functions by how far they look, and those that go on from the values of the row before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Every operator there is: which one computes a node, and which nodes none does."""
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.operator import OPERATORS, Operator, asks_anew, asks_time_or_chance
 from pkray.relational.continuous.operators import keyed, over, ranked, sets, stateless

@@ -1,7 +1,5 @@
 """Rows by key: one a key, none that agree in one, and keys for results that have none."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

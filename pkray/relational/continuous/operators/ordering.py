@@ -1,7 +1,5 @@
 """Match retractions with rows, and number rows in groups, for operators over ordered rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,6 @@ row before, their values are kept beside the rows, and read are those from the f
 computed by the bounded engine's functions on what was read, and compared.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ read, and those after it are worked out from them and from the changes; where re
 hole, the first rows are read again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

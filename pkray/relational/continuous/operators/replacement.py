@@ -1,7 +1,5 @@
 """One row a key that is replaced: the changes between what it was and what it is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows that are counted: DISTINCT, UNION, INTERSECT and EXCEPT. NULLs are equal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Operators that remember nothing: each row by itself."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Settle rows of a result that agree in the key of its table: ON CONFLICT."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pkray.relational.plan.changelog_modes import change_kinds

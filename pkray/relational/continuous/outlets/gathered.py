@@ -1,7 +1,5 @@
 """The whole result of a plan, kept aside until it takes the place of another."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import pyarrow as pa

@@ -5,8 +5,6 @@ before the writer that replaces fenced them: the content is compared once more t
 identifier of the epoch's own commit.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Outlets: where the changes of a query go."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence

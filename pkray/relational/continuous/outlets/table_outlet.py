@@ -1,7 +1,5 @@
 """A keyed table as the result of a query."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from pkray.errors import QueryDivergedError

@@ -1,7 +1,5 @@
 """Workers of a query in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

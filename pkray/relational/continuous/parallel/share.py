@@ -1,7 +1,5 @@
 """One worker's part of a run: all operators of the plan over its share of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

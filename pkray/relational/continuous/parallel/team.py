@@ -1,7 +1,5 @@
 """The workers beside the first, and how the leader leads them."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

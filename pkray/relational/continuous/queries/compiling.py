@@ -1,7 +1,5 @@
 """Plans of queries, compiled: what JSON has of them, and what runs continuously."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

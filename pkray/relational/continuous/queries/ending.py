@@ -1,7 +1,5 @@
 """End a query: stop what runs and feeds it, and delete what is kept for it."""
 
-from __future__ import annotations
-
 import time
 
 from pkray.errors import ServiceUnavailableError

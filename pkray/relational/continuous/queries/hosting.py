@@ -5,8 +5,6 @@ By default these are the workers that all tables of the warehouse share. A query
 or calls Python functions of users has processes of its own.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass

@@ -1,7 +1,5 @@
 """Shows what a query does, as a table that follows it in a terminal and in a notebook."""
 
-from __future__ import annotations
-
 import datetime
 import html
 import sys

@@ -1,7 +1,5 @@
 """Start a query that keeps a table up to date."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from contextlib import suppress

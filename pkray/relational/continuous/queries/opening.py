@@ -1,7 +1,5 @@
 """Open a run of a query on its newest checkpoint, and the worker that runs it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Prove the results of a query: by the bounded run over the inputs that it has read."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pkray.errors import OptionError

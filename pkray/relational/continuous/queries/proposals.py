@@ -1,7 +1,5 @@
 """Other plans for a query: what it would be with one, and going back to the one before."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

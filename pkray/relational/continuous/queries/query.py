@@ -1,7 +1,5 @@
 """Continuous queries as people hold them: watched, stopped, sent back, upgraded, proved."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self
 

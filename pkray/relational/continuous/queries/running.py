@@ -1,7 +1,5 @@
 """The queries that run in this process, by their runtime: their workers, and what feeds them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

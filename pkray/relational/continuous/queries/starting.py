@@ -1,7 +1,5 @@
 """Start a query: store its definition, and have it run and be fed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 

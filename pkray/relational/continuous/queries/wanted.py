@@ -1,7 +1,5 @@
 """The queries of a warehouse that are to run, brought back and halted all together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pkray.errors import MissingFileError, PkrayError, QueryFencedError, ServiceUnavailableError

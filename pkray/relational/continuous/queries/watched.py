@@ -1,7 +1,5 @@
 """A continuous query as it is seen from outside: what it does, and waiting for that."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any

@@ -9,8 +9,6 @@ Equal rows give equal bytes: NaN is one value and greater than others; 0.0 and -
 differ, -0.0 being less, unless they are to be alike.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The states of one query, and their files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """The columns of a result table as another plan takes over."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import pairwise
 

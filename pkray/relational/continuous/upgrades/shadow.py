@@ -1,7 +1,5 @@
 """The run of a plan that is to take over: it follows the sources and commits nothing."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

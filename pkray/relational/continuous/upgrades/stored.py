@@ -1,7 +1,5 @@
 """Write down an upgrade in the folder of its query."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Let another plan take over between two epochs: each step may be done again."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Upgrades as people hold them: asked for, waited for, accepted or rolled back."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Carry an upgrade out beside the run of a query, or where the query does not run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """The values so far of an aggregate, which batches of rows are added to."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
@@ -15,7 +13,7 @@ from pkray.errors import UnsupportedError
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall
 
-Arrays: TypeAlias = "Sequence[pa.Array]"
+Arrays: TypeAlias = Sequence[pa.Array]
 Accumulate: TypeAlias = "Callable[[AggregateCall, Sequence[pa.DataType]], Accumulator]"
 
 

@@ -1,7 +1,5 @@
 """Arguments of aggregates and window functions."""
 
-from __future__ import annotations
-
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion

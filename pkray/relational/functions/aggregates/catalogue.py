@@ -4,8 +4,6 @@ The binder asks `resolve_aggregate` and `resolve_window`; what they give is comp
 `computation` says.
 """
 
-from __future__ import annotations
-
 import difflib
 
 from pkray.errors import QueryError

@@ -1,7 +1,5 @@
 """Counts of rows and of distinct values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

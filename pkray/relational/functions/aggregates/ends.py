@@ -1,7 +1,5 @@
 """The least and the greatest value, the first and the last row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ A `State` is one number a group that Arrow's aggregations compute (of rows) and 
 exact: a column whose sum might not fit is widened first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -17,7 +15,7 @@ import pyarrow.compute as pc
 from pkray.relational.plan.expressions import AggregateCall
 
 Columns = Sequence[pa.Array | pa.ChunkedArray]
-Finish: TypeAlias = "Callable[[AggregateCall, Sequence[pa.Array]], pa.Array]"
+Finish: TypeAlias = Callable[[AggregateCall, Sequence[pa.Array]], pa.Array]
 WIDE = pa.decimal128(38, 0)
 
 

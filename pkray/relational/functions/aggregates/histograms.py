@@ -5,8 +5,6 @@ algorithm" (2010). A value that no bin has gets one; where there are too many, t
 become one. Of pairs that are equally near, chance chooses, from a fixed seed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -10,8 +10,6 @@ how parts are computed and merged. Three kinds of accumulators:
 All but the third need memory for groups, not for rows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Lists of values, and texts put together of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

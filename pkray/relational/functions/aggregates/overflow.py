@@ -1,7 +1,5 @@
 """The error of sums and means that do not fit their type: one text, whoever computes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pkray.errors import EvaluationError

@@ -1,7 +1,5 @@
 """Percentiles and the most frequent value: of all values of a group, sorted."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

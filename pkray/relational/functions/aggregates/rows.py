@@ -1,7 +1,5 @@
 """The accumulator that keeps rows: those that can still matter, or all of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -19,8 +17,8 @@ from pkray.relational.functions.aggregates.accumulator import (
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, SortKey
 
-Choose: TypeAlias = "Callable[[np.ndarray, int, Arrays], np.ndarray]"
-Finish: TypeAlias = "Callable[[AggregateCall, np.ndarray, int, Arrays], pa.Array]"
+Choose: TypeAlias = Callable[[np.ndarray, int, Arrays], np.ndarray]
+Finish: TypeAlias = Callable[[AggregateCall, np.ndarray, int, Arrays], pa.Array]
 _FEW = 1 << 16
 """Rows kept before chosen rows are chosen from again: about a batch."""
 

@@ -1,7 +1,5 @@
 """Variances, covariances and the shapes of distributions."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

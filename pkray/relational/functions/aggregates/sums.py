@@ -1,7 +1,5 @@
 """Sums and means: exact, but for floats, which are added in the order of the rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Context, Decimal

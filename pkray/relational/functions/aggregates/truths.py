@@ -1,7 +1,5 @@
 """Conditions and bits, combined."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

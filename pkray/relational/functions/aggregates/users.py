@@ -1,7 +1,5 @@
 """Aggregates that users write in Python."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 

@@ -1,7 +1,5 @@
 """Functions that need OVER."""
 
-from __future__ import annotations
-
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.aggregate import Resolved, Written, define_window
 from pkray.relational.functions.aggregates.arguments import whole_number

@@ -1,7 +1,5 @@
 """Fit values to a column: those of its type, and those that are made one without a CAST."""
 
-from __future__ import annotations
-
 from pkray.errors import QueryError
 from pkray.relational.functions.casts.casting import can_cast
 from pkray.relational.functions.coercion import cast_to

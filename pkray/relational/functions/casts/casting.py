@@ -1,7 +1,5 @@
 """Tell which casts there are, and what a dialect means by CAST."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pkray.errors import QueryError, UnsupportedError

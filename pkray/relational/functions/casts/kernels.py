@@ -1,7 +1,5 @@
 """Casts of Arrow values, as Spark's ANSI mode has them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

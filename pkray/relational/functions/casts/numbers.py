@@ -1,7 +1,5 @@
 """Casts between numbers and BOOLEAN."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -13,8 +11,8 @@ from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.values import zero
 from pkray.schema.types import DataType
 
-Converted: TypeAlias = "tuple[pa.Array, pa.Array | None]"
-Converter: TypeAlias = "Callable[[pa.Array, DataType, DataType], Converted]"
+Converted: TypeAlias = tuple[pa.Array, pa.Array | None]
+Converter: TypeAlias = Callable[[pa.Array, DataType, DataType], Converted]
 
 
 def cast_integers(array: pa.Array, source: DataType, target: DataType) -> Converted:

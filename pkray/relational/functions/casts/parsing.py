@@ -3,8 +3,6 @@
 Each function gives the values and a mask of what cannot be read (None: all can).
 """
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,7 +13,7 @@ from pkray import constants
 from pkray.relational.functions.numbers import decimals
 from pkray.schema.types import DataType
 
-Parsed: TypeAlias = "tuple[pa.Array, pa.Array | None]"
+Parsed: TypeAlias = tuple[pa.Array, pa.Array | None]
 _SPACES = "".join(map(chr, range(33))) + "\x7f"
 _NONE = constants.null(pa.string())
 _TRUE = constants.texts(["t", "true", "y", "yes", "1"])

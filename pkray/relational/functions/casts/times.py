@@ -1,7 +1,5 @@
 """Casts between dates, times, timestamps and numbers."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 

@@ -1,7 +1,5 @@
 """Values as text, as Spark writes them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Casts that are written as functions: ``int(x)``, ``date(x)``."""
 
-from __future__ import annotations
-
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.casting import cast
 from pkray.relational.functions.function import Family, Resolver

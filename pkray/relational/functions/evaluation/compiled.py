@@ -1,7 +1,5 @@
 """Expressions compiled for Arrow batches: `programs` has the steps."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

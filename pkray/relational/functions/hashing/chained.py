@@ -1,7 +1,5 @@
 """Spark's hashes: the columns of a row are hashed one after the other, by Murmur3 or xxHash64."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

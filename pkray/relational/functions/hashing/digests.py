@@ -1,7 +1,5 @@
 """Digests of bytes: MD5, SHA, CRC-32."""
 
-from __future__ import annotations
-
 import hashlib
 import zlib
 from collections.abc import Callable, Sequence

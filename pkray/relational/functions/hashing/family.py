@@ -1,7 +1,5 @@
 """Share names among the modules of hashes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pkray.relational.functions.function import Family, Value

@@ -3,8 +3,6 @@
 They choose the rows of samples and splits, so that what they give never changes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

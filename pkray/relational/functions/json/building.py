@@ -1,7 +1,5 @@
 """Flink's functions that write JSON: values, quoted text, objects and arrays."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 

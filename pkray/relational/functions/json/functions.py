@@ -3,8 +3,6 @@
 Text that is no JSON gives NULL. Each distinct text of a batch is read once.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

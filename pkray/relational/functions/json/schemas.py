@@ -1,7 +1,5 @@
 """The schema that an example has, written as Spark writes types."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """JSON text: paths into it, and values of columns as JSON and back."""
 
-from __future__ import annotations
-
 import base64
 import json
 import math

@@ -1,7 +1,5 @@
 """Arguments and types of functions of nested values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeAlias
 

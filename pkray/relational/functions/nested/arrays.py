@@ -1,7 +1,5 @@
 """Functions that change arrays: sort, cut, join and flatten them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Arrays in the order of a comparison that the query writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

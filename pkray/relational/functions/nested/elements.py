@@ -1,7 +1,5 @@
 """Functions that read elements, look for them and count them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Functions that put values into arrays and cut parts out of them, by place."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

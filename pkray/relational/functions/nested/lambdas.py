@@ -1,7 +1,5 @@
 """Functions that compute a lambda over all elements of a batch at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

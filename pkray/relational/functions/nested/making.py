@@ -1,7 +1,5 @@
 """Functions that make arrays of values."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Functions that make maps, put them together and take them apart."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce

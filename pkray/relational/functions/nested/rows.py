@@ -1,7 +1,5 @@
 """Functions that make rows, and read their fields."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Functions that take arrays as sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

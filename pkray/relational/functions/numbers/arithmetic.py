@@ -1,7 +1,5 @@
 """Operators: sums, differences, products, on numbers and times."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions of the bits and digits of integers."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

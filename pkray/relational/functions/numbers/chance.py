@@ -3,8 +3,6 @@
 Continuous queries refuse them, since a row that is computed again would get another value.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 from collections.abc import Sequence

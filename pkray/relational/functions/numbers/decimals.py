@@ -1,7 +1,5 @@
 """Arithmetic of decimals: exact in 256 bits, then rounded half up to the result's digits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from decimal import Context, Decimal
 

@@ -1,7 +1,5 @@
 """Quotients and rests."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

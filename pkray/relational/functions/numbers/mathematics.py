@@ -1,7 +1,5 @@
 """Functions of numbers: roots, logarithms, angles, extremes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any

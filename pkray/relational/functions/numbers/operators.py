@@ -1,7 +1,5 @@
 """Share the types, checks and Spark SQL of operators on numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

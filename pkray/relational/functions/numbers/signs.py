@@ -1,7 +1,5 @@
 """Signs of numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow.compute as pc

@@ -1,7 +1,5 @@
 """Operators that give NULL where the plain ones fail."""
 
-from __future__ import annotations
-
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, cast_to

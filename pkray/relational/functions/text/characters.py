@@ -1,7 +1,5 @@
 """Functions that look at the kinds of characters: masks, check digits, what text consists of."""
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Functions that turn text into bytes of a charset, or of a format, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

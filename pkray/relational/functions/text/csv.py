@@ -1,7 +1,5 @@
 """Functions of comma-separated values."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

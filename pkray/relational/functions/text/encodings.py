@@ -1,7 +1,5 @@
 """Functions that turn text into codes, digits and bytes, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

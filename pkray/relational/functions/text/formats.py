@@ -1,7 +1,5 @@
 """Numbers and other values written, and read, by a format."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from decimal import Decimal

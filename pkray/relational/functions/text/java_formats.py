@@ -1,7 +1,5 @@
 """Java's formats of values, such as ``%-8.2f``: one specifier, and what it makes of a value."""
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Java's regular expressions, read into a tree; what RE2 cannot say is refused with its place."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

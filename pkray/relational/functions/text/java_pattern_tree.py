@@ -72,7 +72,7 @@ class Repeat:
     lazy: bool
 
 
-Node: TypeAlias = "Chars | Assertion | Group | Sequence | Choice | Repeat"
+Node: TypeAlias = Chars | Assertion | Group | Sequence | Choice | Repeat
 
 
 def merged(ranges: Iterable[tuple[int, int]]) -> Ranges:

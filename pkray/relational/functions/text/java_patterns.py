@@ -6,8 +6,6 @@ means the same. Text whose last line has an end needs a `LineEnd`: Java's ``$`` 
 which RE2 knows of ``\\n`` alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Matching of text: LIKE patterns and regular expressions."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

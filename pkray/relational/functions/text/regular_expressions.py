@@ -1,7 +1,5 @@
 """Functions of regular expressions: Java's, matched by RE2 in linear time."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """Functions that look for parts of text, replace them, and split text."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace

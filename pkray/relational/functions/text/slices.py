@@ -1,7 +1,5 @@
 """Parts of text by the characters' numbers, for each row its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

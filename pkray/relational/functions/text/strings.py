@@ -1,7 +1,5 @@
 """Functions of text: case, length, parts, joining."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce

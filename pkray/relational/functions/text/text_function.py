@@ -1,7 +1,5 @@
 """Define functions of text."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Functions of URLs."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from urllib.parse import quote_plus, unquote_to_bytes

@@ -1,7 +1,5 @@
 """Arguments of functions of time: dates, timestamps, units and patterns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pkray.errors import QueryError

@@ -1,7 +1,5 @@
 """Functions that add to times and count between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

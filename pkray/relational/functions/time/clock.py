@@ -1,7 +1,5 @@
 """Functions of a TIME of day, which is held in milliseconds, and of a date with one."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

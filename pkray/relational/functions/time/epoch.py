@@ -1,7 +1,5 @@
 """Functions that count from 1970-01-01 00:00:00 UTC."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Functions that write times as text and read them."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Text that is read as an INTERVAL: ``1 02:03:04.5`` as DAY TO SECOND."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Names of functions that give an INTERVAL: the binder makes it, as plans have no such type."""
 
-from __future__ import annotations
-
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import Family, Resolver

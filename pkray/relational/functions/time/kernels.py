@@ -1,7 +1,5 @@
 """Kernels of functions of time: numbers of days and ticks go in, arrays come out."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 

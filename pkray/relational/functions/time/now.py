@@ -1,7 +1,5 @@
 """Functions that tell the time at which a query runs, fixed once a run by `at_instant`."""
 
-from __future__ import annotations
-
 import datetime
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Functions that take times apart (``year``, ``extract``) and make them of parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

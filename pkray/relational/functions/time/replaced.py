@@ -1,7 +1,5 @@
 """Functions that are refused, since windows are table functions here."""
 
-from __future__ import annotations
-
 from pkray.errors import UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.function import Resolver

@@ -4,8 +4,6 @@ Letters are those of Java's DateTimeFormatter: y (u), Q (q), M (L), d, D, E, a, 
 and for UTC X, x, Z, z, V, O; text in quotes stands for itself; [ ] holds what may be missing.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions that cut times to a unit."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Name node types and their attributes in plan files."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import Field as DataclassField
 from dataclasses import fields as dataclass_fields

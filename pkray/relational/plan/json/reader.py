@@ -4,8 +4,6 @@ What a file holds is checked before anything is made of it, and all faults are t
 with the JSON pointer to its place.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """Writes plans as JSON: a node's attributes by their names, expressions as text with their type."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence

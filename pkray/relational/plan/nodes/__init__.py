@@ -6,8 +6,6 @@ columns of its inputs. A class says all that is true of its kind, as `plan.node`
 kind is a class in one of these modules, and stands in `NODES`.
 """
 
-from __future__ import annotations
-
 from pkray.relational.plan.node import IF_SET, Node
 from pkray.relational.plan.nodes.changes import ROW_KEY, Exchange, Normalize, RowKey, Sink, Unique
 from pkray.relational.plan.nodes.groups import Aggregate, Distinct

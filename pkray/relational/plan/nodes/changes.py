@@ -1,7 +1,5 @@
 """Nodes that physical plans add: they bring changes together, complete and check them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Nodes that make groups of rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

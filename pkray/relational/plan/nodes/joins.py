@@ -1,7 +1,5 @@
 """Nodes that pair rows of two inputs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum

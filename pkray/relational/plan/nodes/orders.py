@@ -1,7 +1,5 @@
 """Nodes that number rows, order them or keep some by their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 

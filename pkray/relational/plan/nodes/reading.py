@@ -1,7 +1,5 @@
 """Nodes without inputs: they read a source, or give rows that are written in the query."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Nodes that look at one row at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import product

@@ -1,7 +1,5 @@
 """Nodes that unite, intersect or subtract rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Nodes that give rows to windows of time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum

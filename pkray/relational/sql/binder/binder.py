@@ -1,7 +1,5 @@
 """Queries as plans: the binder finds names, gives types and takes subqueries apart."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """Calls of aggregates and window functions, taken apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

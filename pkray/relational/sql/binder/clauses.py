@@ -1,7 +1,5 @@
 """Clauses of a SELECT: which there are, hints, LIMIT and OFFSET."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.errors import QueryError

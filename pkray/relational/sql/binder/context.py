@@ -1,7 +1,5 @@
 """Share state among the parts of the binder while they bind one query."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias

@@ -1,7 +1,5 @@
 """GROUP BY: keys as they are written, and rows for groups that are not there."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression, Literal

@@ -1,7 +1,5 @@
 """GROUP BY as it is written: keys, and the sets of them."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field

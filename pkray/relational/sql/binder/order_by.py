@@ -1,7 +1,5 @@
 """ORDER BY, DISTINCT and LIMIT: the end of a SELECT."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

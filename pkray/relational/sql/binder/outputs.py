@@ -1,7 +1,5 @@
 """SELECT … : the columns of the result, and their names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Shapes of plans that have a node of their own: top-n, deduplication, interval joins."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """One SELECT: from its tables to its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from sqlglot import exp

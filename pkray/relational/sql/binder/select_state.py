@@ -1,7 +1,5 @@
 """The state of a SELECT while it is bound, and how expressions are bound over it."""
 
-from __future__ import annotations
-
 from dataclasses import KW_ONLY, dataclass, field
 
 from sqlglot import exp

@@ -6,8 +6,6 @@ before such a function (``local_time``), and back after it (``instant_at``). A p
 stays as it is when it is shifted again.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pkray.relational.dialect import Dialect

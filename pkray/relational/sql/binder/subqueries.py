@@ -1,7 +1,5 @@
 """Subqueries in expressions: each becomes a join."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Columns, fields and constants in expressions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any

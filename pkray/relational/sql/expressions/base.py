@@ -1,7 +1,5 @@
 """Bind what every kind of expression needs: the hook, names, places of errors."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
@@ -21,7 +19,7 @@ from pkray.schema.types import STRINGS
 
 MAX_DEPTH = 120
 """Most expressions in each other: binding one takes a few of Python's 1,000 frames."""
-Hook: TypeAlias = "Callable[[exp.Expr], Expression | None]"
+Hook: TypeAlias = Callable[[exp.Expr], Expression | None]
 _BARE = {
     "localtime",
     "localtimestamp",

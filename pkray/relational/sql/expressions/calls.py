@@ -1,7 +1,5 @@
 """Calls of functions in expressions, and what is written otherwise and is a call."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """CASE and CAST in expressions."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError

@@ -1,7 +1,5 @@
 """Scalar expressions of a query: names are found, types are given, casts are put in."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError

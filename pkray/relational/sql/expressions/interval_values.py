@@ -4,8 +4,6 @@ Plans have no INTERVAL: one that is the value of a column is refused. What it gi
 comparison or text, is computed from its months or its microseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 

@@ -5,8 +5,6 @@ at the path (0), none (1), or what is an error (2): it is no JSON, a strict path
 value is none that the call takes.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sqlglot import exp

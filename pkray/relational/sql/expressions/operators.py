@@ -1,7 +1,5 @@
 """Operators, comparisons and conditions in expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sqlglot import exp

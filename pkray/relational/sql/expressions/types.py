@@ -1,7 +1,5 @@
 """The types that a query names."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.errors import QueryError, SchemaError

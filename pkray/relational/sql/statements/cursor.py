@@ -1,7 +1,5 @@
 """A place in the tokens of a text, from which statements are read word by word."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Reading of statements: one, or the texts of several."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar

@@ -1,7 +1,5 @@
 """Reading of statements that change rows."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """Reading of CREATE TABLE and ALTER TABLE."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Aggregation by groups."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Aggregates of rows that are only added: what was computed so far is one more row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

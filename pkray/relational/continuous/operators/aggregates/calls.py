@@ -5,8 +5,6 @@ over the values that come to a `Bag` or leave it. Of others a row or all are kep
 where rows are only added, what was computed so far suffices (`appended`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Aggregates of rows that are kept one by one: an end of them, or something of them all."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

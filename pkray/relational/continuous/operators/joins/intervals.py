@@ -1,7 +1,5 @@
 """Joins of rows whose times are near: pairs come at once, rows without one when none can come."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """Put together the changes that come out of a join, in the order of their causes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Joins of changing sides: by their pairs, or by counts of keys where those suffice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

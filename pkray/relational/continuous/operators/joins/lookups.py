@@ -1,7 +1,5 @@
 """Lookup joins: left rows meet the right side as it is when they come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ Of the versions that it has passed, the newest of each key is kept: what comes l
 or none if it is newer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Joins, top-n and deduplication within windows: each is computed once, when it is over."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

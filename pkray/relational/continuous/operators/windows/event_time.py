@@ -1,7 +1,5 @@
 """Event time in microseconds, and when the watermark has passed it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc

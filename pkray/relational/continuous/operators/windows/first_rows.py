@@ -1,7 +1,5 @@
 """The first row of each key by event time: it comes when the watermark passes it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

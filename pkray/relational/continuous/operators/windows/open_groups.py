@@ -1,7 +1,5 @@
 """The groups of open windows, and which of them wait for which moment."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeAlias

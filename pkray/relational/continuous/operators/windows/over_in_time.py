@@ -6,8 +6,6 @@ that calls still look at: the last ones of each partition with the values that g
 those within the time that frames reach back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 

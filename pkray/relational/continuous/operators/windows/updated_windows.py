@@ -1,7 +1,5 @@
 """Aggregation within windows whose results come early, or change for late rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Rows that wait for a moment of event time, in the order of their moments."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 

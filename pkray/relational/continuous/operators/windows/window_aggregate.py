@@ -1,7 +1,5 @@
 """Aggregation within windows: results come when the watermark passes a window's end."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Tell a function, or a URL, that a query failed."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import logging

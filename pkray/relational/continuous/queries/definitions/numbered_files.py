@@ -6,8 +6,6 @@ creates number 5, and one of all who try is first. A number that was taken stays
 the value is gone; so whoever slept meanwhile finds it taken, however long that was.
 """
 
-from __future__ import annotations
-
 from pkray.errors import MissingFileError
 from pkray.storage.object_store import ObjectStore
 

@@ -1,7 +1,5 @@
 """Keep the continuous queries of a warehouse: a folder each."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

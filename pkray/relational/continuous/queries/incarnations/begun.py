@@ -4,8 +4,6 @@ Rows of an earlier query are replaced by those of the new one, in one commit. Th
 never deleted, unless `replace` says so.
 """
 
-from __future__ import annotations
-
 import re
 import secrets
 import time

@@ -7,8 +7,6 @@ snapshot of each result against the log, the sources against the positions, the 
 read against their ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any

@@ -6,8 +6,6 @@ nothing of what came after it is confused with them. The results get the rows of
 commit of what differs, which whoever follows them sees as changes.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

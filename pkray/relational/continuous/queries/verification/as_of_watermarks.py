@@ -5,8 +5,6 @@ watermark has passed: windows that are over, rows whose moment has come. Both ar
 plan: late rows are subtracted from its inputs, and what still waits is filtered out.
 """
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

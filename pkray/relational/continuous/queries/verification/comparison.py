@@ -5,8 +5,6 @@
     both ──▶ keys of whole rows ──▶ divided by their hashes where they do not fit ──▶ part by part
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 

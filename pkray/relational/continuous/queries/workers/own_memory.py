@@ -1,7 +1,5 @@
 """Bounds the memory of a process that is a query's own."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Opens what the workers of a query compute with."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Epochs of the queries of one process take turns, so that few are at work at a time."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """Runs one query in a thread of its own."""
 
-from __future__ import annotations
-
 import logging
 import os
 import threading

@@ -1,7 +1,5 @@
 """Calls of table functions, as they are written."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import TypeAlias
 

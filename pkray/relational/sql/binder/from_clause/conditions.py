@@ -1,7 +1,5 @@
 """Joins as they are written: kinds, ON and USING."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

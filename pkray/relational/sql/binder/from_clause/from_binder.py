@@ -1,7 +1,5 @@
 """FROM: its entries and how they are joined."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """Functions that make rows of a row."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sqlglot import exp

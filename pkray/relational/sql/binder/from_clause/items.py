@@ -1,7 +1,5 @@
 """Entries of FROM: tables, views, queries, VALUES, table functions, joins in parentheses."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import date, datetime
 

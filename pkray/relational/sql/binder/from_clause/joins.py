@@ -1,7 +1,5 @@
 """Joins: the equalities of a condition become keys."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pkray.relational.dialect import Dialect

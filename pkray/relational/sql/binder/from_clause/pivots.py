@@ -1,7 +1,5 @@
 """PIVOT and UNPIVOT, written as the queries that they stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from sqlglot import exp

@@ -1,7 +1,5 @@
 """Joins FOR SYSTEM_TIME AS OF a time of the left side."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.relational.dialect import Dialect

@@ -1,7 +1,5 @@
 """Windows over time: TUMBLE, HOP, SESSION and CUMULATE, and ``window(…)`` of Spark."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """VALUES: rows that are written in a query."""
 
-from __future__ import annotations
-
 from sqlglot import exp
 
 from pkray.relational.functions.coercion import coerced
