@@ -19,6 +19,7 @@ from pkray.lsm.keys.sections import sections
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import data_manifests
 from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.table_identity import unless_dropped
 from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets
@@ -72,13 +73,14 @@ class ScanPlanner:
 
         Raises:
             InputError: a column the table does not have.
+            TableReplacedError, TableNotFoundError: the table was dropped.
             MissingFileError: the snapshot has expired.
             CorruptFileError: a manifest is damaged.
         """
         wanted = self._known(columns)
         if snapshot is None:
             return []
-        with spans.span("plan", table=self._location.name):
+        with spans.span("plan", table=self._location.name), unless_dropped(self._location):
             return self._planned(snapshot, wanted, predicate, from_level)
 
     def _planned(

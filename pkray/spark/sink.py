@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 from pkray import spans
 from pkray.api.catalog import Catalog, connect
 from pkray.clock import now_millis
-from pkray.errors import CommitBaseMovedError, OptionError, PkrayError
+from pkray.errors import CommitBaseMovedError, OptionError, PkrayError, TableReplacedError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER
 from pkray.schema.table_schema import TableSchema
 from pkray.service.client.push_batches import gathered
@@ -55,12 +55,14 @@ class Staged(WriterCommitMessage):
         folder: where; Spark makes another writer for the commit of a micro-batch.
         query: the id of the streaming query; None of a batch.
         envelope: of the write that it is part of.
+        table: the identity of the table that the rows are for.
     """
 
     folder: str
     file: SpoolFile | None
     query: str | None = None
     envelope: str | None = None
+    table: str | None = None
 
 
 class Staging:
@@ -81,6 +83,7 @@ class Staging:
                 _drain(self._conformed(rows, table.schema))
             _delete_left(catalog)
             self._store = catalog.store
+            self._table = table.location.identity
         self._folder = f"{_STAGED}{now_millis()}-{uuid.uuid4().hex}"
         with spans.span("write", table=options.table):
             self._envelope = spans.envelope()
@@ -89,7 +92,7 @@ class Staging:
         """Write the rows of a task into a file of its own."""
         with spans.resumed(self._envelope), spans.span("stage"):
             file = self._spooled(gathered(batches))
-        return Staged(self._folder, file, _query_id(), self._envelope)
+        return Staged(self._folder, file, _query_id(), self._envelope, self._table)
 
     def _spooled(self, rows: Iterator[pa.RecordBatch]) -> SpoolFile | None:
         first = next(rows, None)
@@ -99,11 +102,16 @@ class Staging:
         return spool.write_file(0, first.schema, itertools.chain([first], rows))
 
     def commit(self, messages: Sequence[Staged], user: str, identifier: int) -> None:
-        """Commit what the attempts staged, once; and delete it."""
+        """Commit what the attempts staged, once; and delete it.
+
+        Raises:
+            TableReplacedError: another table has the name now; nothing was committed.
+        """
         staged = [each for each in messages if each.file is not None]
         envelope = next((each.envelope for each in messages), self._envelope)
         with spans.resumed(envelope), self._connected() as catalog:
             table = catalog.load_table(self._options.table)
+            self._check_same_table(table, messages)
             if self._options.merge_schema:
                 table.alter.merge_schema(self._added, self._options.row_kinds)
             if self._overwrite:
@@ -120,6 +128,16 @@ class Staging:
                 store.delete([each.path for each in store.list("")])
             except (PkrayError, OSError) as error:
                 _log.warning("staged rows are left in %s: %s", folder, error)
+
+    def _check_same_table(self, table: Table, messages: Sequence[Staged]) -> None:
+        expected = next((each.table for each in messages), self._table)
+        if table.location.identity != expected:
+            raise TableReplacedError(
+                f"table {table.name} was dropped, and another one created in its place, while "
+                "Spark wrote to it: nothing was committed; write the rows again, if they belong "
+                "to the new table",
+                table=table.name,
+            )
 
     def _connected(self) -> Catalog:
         return connect(self._options.path, **self._options.storage)

@@ -16,6 +16,7 @@ from pkray import errors, spans
 from pkray.api.catalog import connect
 from pkray.arguments.facade import ColumnNames, checked
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.live import unless_expired
 from pkray.scan.moment import Moment, Timestamp
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.predicate import Predicate
@@ -129,8 +130,10 @@ class ReadRequest:
 
     def splits(self) -> list[Split]:
         """Plan the read."""
-        planner = ScanPlanner(self.location, self.location.open(), self.schema)
-        return planner.scan(self.snapshot, self.columns, self.predicate)
+        store = self.location.open()
+        planner = ScanPlanner(self.location, store, self.schema)
+        with unless_expired(store, self.snapshot and self.snapshot.id):
+            return planner.scan(self.snapshot, self.columns, self.predicate)
 
     def narrowed(self, filters: Sequence[Filter]) -> ReadRequest:
         """Ask for less to read, by what is understood of the filters."""

@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 import pkray
+from pkray.changelog.request import ChangeRequest
+from pkray.changelog.splits import ContentSplit
 from pkray.errors import TableNotFoundError, TableReplacedError
+from pkray.scan.file_set_cache import file_sets
 
 OLD = [("id", "BIGINT"), ("v", "INT")]
 NEW = [("id", "BIGINT"), ("w", "STRING"), ("x", "DOUBLE")]
@@ -171,3 +174,23 @@ def test_a_dropped_table_takes_no_commit(catalogs):
             writer.commit()
     assert list(table.location.open().list("snapshot")) == []
     assert theirs.list_tables() == []
+
+
+@pytest.mark.parametrize("is_anew", [True, False], ids=["replaced", "dropped"])
+def test_whoever_reads_what_was_planned_before_is_told(catalogs, is_anew):
+    mine, theirs = catalogs
+    table = mine.create_table("db.t", OLD, ["id"])
+    fill(table, 2, {"v": 1})
+    view = table.at()
+    (split,) = view.plan()
+    request = ChangeRequest.from_arguments(table.location, table.schema)
+    changes = ContentSplit(request, 2, b"", 0, split)
+    if is_anew:
+        replace(theirs, 3)
+    else:
+        theirs.drop_table("db.t")
+    file_sets.clear()  # as another process plans
+    told = TableReplacedError if is_anew else TableNotFoundError
+    for read in (split.read, changes.read, view.to_batches):
+        with pytest.raises(told, match=r"db\.t"):
+            list(read())
