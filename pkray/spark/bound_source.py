@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource
 
 from pkray import spans
+from pkray.spark.types import TIME_TYPE
 
 if TYPE_CHECKING:
     from pyspark.sql.readwriter import DataFrameReader
@@ -29,6 +30,7 @@ def load(
     no place for it: they are text that every user of the session may write, and that plans show.
     Once it is loaded, a DataFrame keeps its source, and the name is again of one without a request.
     """
+    spark.conf.set(TIME_TYPE, "true")
     with _REGISTERING:
         spark.dataSource.register(_bound(source, request))
         try:

@@ -37,7 +37,7 @@ from pkray.spark.between_source import BetweenRequest
 from pkray.spark.raw_files import raw_rows
 from pkray.spark.source import SplitsRequest, read, read_request
 from pkray.spark.streams.feeder import SparkFeeder
-from pkray.spark.types import exchange_schema, incoming_schema, spark_schema
+from pkray.spark.types import TIME_TYPE, exchange_schema, incoming_schema, spark_schema
 
 if TYPE_CHECKING:
     from pkray.api.relation import Relation
@@ -49,6 +49,7 @@ _SETTINGS = {
     "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": "100000",
+    TIME_TYPE: "true",
 }
 """What the text of a plan relies on; set in a session of its own, not in the user's."""
 
@@ -72,6 +73,7 @@ def to_spark(plan: Node, spark: SparkSession | None = None) -> DataFrame:
     sql = SparkSql(prefix=f"pkray_{uuid.uuid4().hex[:12]}")
     text = sql.query(plan)
     session = spark.newSession()
+    spark.conf.set(TIME_TYPE, "true")  # Spark asks the active session
     for key, value in _SETTINGS.items():
         session.conf.set(key, value)
     told = {name: _told(sql, scan) for name, scan in sql.scans.items()}

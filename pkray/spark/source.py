@@ -33,7 +33,7 @@ from pkray.spark.sink import STREAMS, BatchWriter, StreamWriter
 from pkray.spark.source_options import SinkOptions, SourceOptions
 from pkray.spark.streams.change_reader import ChangeReader, StreamRequest
 from pkray.spark.system_source import SystemRequest
-from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
+from pkray.spark.types import TIME_TYPE, spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.location import TableLocation
 from pkray.table.system_table import SystemTable
 
@@ -103,10 +103,12 @@ def register(spark: Session) -> None:
     ``consumer``, which keeps what is not read yet from expiring; and ``max-rows``, which limits a
     micro-batch. ``CREATE TABLE … USING
     pkray`` is refused, or where it has columns its reads are: Spark does not pass it on. Spark's
-    setting ``spark.sql.python.filterPushdown.enabled`` is on from here.
+    settings ``spark.sql.python.filterPushdown.enabled`` and ``spark.sql.timeType.enabled``, without
+    which Spark refuses columns of type TIME, are on from here.
     """
     check_session("register", spark)
-    spark.conf.set(_PUSHDOWN, "true")
+    for setting in (_PUSHDOWN, TIME_TYPE):
+        spark.conf.set(setting, "true")
     spark.dataSource.register(TableSource)
 
 

@@ -21,6 +21,9 @@ _IN_UTC: dict[str, Any] = (
     else {}  # as it is in Spark before 4.2, without being asked
 )
 
+TIME_TYPE = "spark.sql.timeType.enabled"
+"""Spark's setting without which it refuses columns of type TIME; it is off by default."""
+
 Convert: TypeAlias = Callable[[pa.DataType], pa.DataType]
 
 

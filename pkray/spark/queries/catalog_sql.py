@@ -76,6 +76,7 @@ def sql(
     """
     check_session("sql", spark)
     check_catalog("sql", catalog)
+    register(spark)
     query = QueryText.parse(spark, text)
     found = {each: node for each in query.mentions if (node := _found(spark, catalog, each))}
     pinned = pinned_together(list(found.values()), snapshot, tag, timestamp)
@@ -86,7 +87,6 @@ def sql(
         for number, (each, node) in enumerate(tables.items())
     }
     needs = needs_of(spark, _over(spark, query, stand_ins, given))
-    register(spark)
     read = {
         each: _rows(spark, tables[each], frame, needs[number]) if number in needs else frame
         for number, (each, frame) in enumerate(stand_ins.items())

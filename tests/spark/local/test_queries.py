@@ -1,6 +1,6 @@
 """SQL over a catalog's tables, and views of them: the rows of pkray's own reading."""
 
-from datetime import date
+from datetime import date, time
 from pathlib import Path
 
 import pytest
@@ -95,6 +95,30 @@ def test_a_query_reads_the_moment_that_is_named(session, catalog, orders, moment
 def test_a_query_of_a_snapshot_that_was_never_made_is_refused(session, catalog, orders) -> None:
     with pytest.raises(SnapshotNotFoundError):
         pkray.spark.sql(session, catalog, "SELECT * FROM shop.orders", snapshot=9)
+
+
+@pytest.fixture
+def times(session, catalog):
+    """A table with a TIME; the session's setting for that type is as Spark comes with it."""
+    columns = {"id": "INT NOT NULL", "at": "TIME(3)"}
+    table = catalog.create_table("shop.times", columns, ["id"])
+    table.upsert([{"id": 1, "at": time(9, 30)}, {"id": 2, "at": None}])
+    session.conf.unset("spark.sql.timeType.enabled")
+    return table
+
+
+def test_a_query_reads_columns_of_type_time(session, catalog, times) -> None:
+    frame = pkray.spark.sql(session, catalog, "SELECT at FROM shop.times WHERE id = 1")
+    assert values(frame) == [(time(9, 30),)]
+
+
+@pytest.mark.slow
+def test_a_view_a_relation_and_a_read_have_columns_of_type_time(session, catalog, times) -> None:
+    assert times.relation().filter("at IS NOT NULL").to_spark(session).count() == 1
+    pkray.spark.views(session, catalog, ["shop.times"])
+    assert values(session.sql("SELECT max(at), count(*) FROM times")) == [(time(9, 30), 2)]
+    session.conf.unset("spark.sql.timeType.enabled")
+    assert pkray.spark.read(session, times).where("at IS NOT NULL").count() == 1
 
 
 def test_a_query_takes_arguments(session, catalog, orders) -> None:
