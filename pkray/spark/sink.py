@@ -55,7 +55,7 @@ class Staged(WriterCommitMessage):
         folder: where; Spark makes another writer for the commit of a micro-batch.
         query: the id of the streaming query; None of a batch.
         envelope: of the write that it is part of.
-        table: the identity of the table that the rows are for.
+        table: the identity of the table that the rows are for; None where it is not known.
     """
 
     folder: str
@@ -130,7 +130,7 @@ class Staging:
                 _log.warning("staged rows are left in %s: %s", folder, error)
 
     def _check_same_table(self, table: Table, messages: Sequence[Staged]) -> None:
-        expected = next((each.table for each in messages), self._table)
+        expected = next((each.table for each in messages if each.table), self._table)
         if table.location.identity != expected:
             raise TableReplacedError(
                 f"table {table.name} was dropped, and another one created in its place, while "
