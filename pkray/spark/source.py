@@ -134,7 +134,7 @@ class ReadRequest:
         """Plan the read."""
         store = self.location.open()
         planner = ScanPlanner(self.location, store, self.schema)
-        with unless_expired(store, self.snapshot and self.snapshot.id):
+        with unless_expired(store, None if self.snapshot is None else self.snapshot.id):
             return planner.scan(self.snapshot, self.columns, self.predicate)
 
     def narrowed(self, filters: Sequence[Filter]) -> ReadRequest:

@@ -175,7 +175,7 @@ def test_a_dropped_table_takes_no_commit(catalogs):
 
 
 @pytest.mark.parametrize("is_anew", [True, False], ids=["replaced", "dropped"])
-def test_whoever_plans_a_read_of_a_moment_found_before_is_told(catalogs, is_anew):
+def test_whoever_reads_a_moment_found_before_is_told(catalogs, is_anew):
     mine, theirs = catalogs
     table = mine.create_table("db.t", OLD, ["id"])
     fill(table, 2, {"v": 1})
@@ -185,4 +185,4 @@ def test_whoever_plans_a_read_of_a_moment_found_before_is_told(catalogs, is_anew
         theirs.create_table("db.t", OLD, ["id"])
     file_sets.clear()  # as another process plans
     with pytest.raises(TableReplacedError if is_anew else TableNotFoundError, match=r"db\.t"):
-        view.plan()
+        view.to_arrow()
