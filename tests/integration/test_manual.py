@@ -92,7 +92,7 @@ def test_the_guide_to_the_command_line(tmp_path, monkeypatch, capsys):
     assert '{"id":2,"name":"Grace"}' in capsys.readouterr().out
     with pkray.connect("warehouse") as catalog:
         people = catalog.load_table("shop.people")
-        assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada"}]
+        assert people.to_arrow().to_pylist() == [{"id": 1, "name": "Ada", "town": None}]
         assert people.to_arrow(tag="v1").num_rows == 2
 
 
