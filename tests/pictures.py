@@ -88,6 +88,8 @@ def flying(catalog: pkray.Catalog) -> Iterator[None]:
     last = rows.num_rows // _ROWS
     write(iter(range(_FIRST)))
     flights.tags.create("first-days")
+    flights.branches.create("trial", tag="first-days")
+    flights.branch("trial").upsert(rows.slice(0, _ROWS))
     for each in queries:
         each.wait({"air.flights": flights.latest_snapshot().id}, _WAIT_SECONDS)
     queries[0].savepoint("monday")

@@ -28,8 +28,10 @@ function several(snapshots) {
   return `${count(snapshots)} snapshot${snapshots === 1 ? "" : "s"}`;
 }
 
+// Compactions are below what they follow at once.
 function Dots({ at, snapshots, y, of }) {
-  return snapshots.map((each) => html`<circle class=${each.kind === "COMPACT" ? "quiet" : ""} cx=${at(each.time)} cy=${y} r="4"><title>${`${of}snapshot ${each.id}, ${each.kind}, ${each.time}: ${count(each.rows)} rows`}</title></circle>`);
+  const compacts = (each) => each.kind === "COMPACT";
+  return [...snapshots.filter(compacts), ...snapshots.filter((each) => !compacts(each))].map((each) => html`<circle class=${compacts(each) ? "quiet" : ""} cx=${at(each.time)} cy=${y} r=${compacts(each) ? 3 : 4}><title>${`${of}snapshot ${each.id}, ${each.kind}, ${each.time}: ${count(each.rows)} rows`}</title></circle>`);
 }
 
 function Branch({ branch, at, y, main }) {
