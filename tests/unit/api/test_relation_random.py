@@ -51,6 +51,10 @@ def picked(names: list[str], number: int) -> str:
     return names[number % len(names)]
 
 
+def renamed(relation: Relation, name: str, new: str) -> Relation:
+    return relation if new in relation.columns else relation.rename_columns({name: new})
+
+
 def relation_of(steps: list[Step]) -> Relation:
     relation = ONE
     for step in steps:
@@ -82,7 +86,7 @@ def steps(draw) -> Step:
                 lambda r: r.with_columns(
                     w=when(r[picked(r.columns, n)].is_null(), "none").otherwise(lit("some"))
                 ),
-                lambda r: r.rename_columns({picked(r.columns, n): f"r{len(r.columns)}_{m}"}),
+                lambda r: renamed(r, picked(r.columns, n), f"r{len(r.columns)}_{m}"),
                 lambda r: r.drop_columns(picked(r.columns, n)) if len(r.columns) > 1 else r,
                 lambda r: r.group_by(picked(r.columns, n)).agg(
                     k=f.count(), s=f.max(picked(r.columns, m))

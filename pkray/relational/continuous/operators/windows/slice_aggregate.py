@@ -294,7 +294,7 @@ class SliceAggregate(Operator):
         rows = self._complete(until)
         if not len(rows):
             return Changes.none(self.node.fields)
-        names = [name for name in self._open.names if name != self._open.end]
+        names = [name for name in self._open.names if name not in self._bounds.columns]
         numbers = codes([rows[name] for name in names], len(rows))
         first = numbers.first_rows()
         keys = [rows[name].take(pa.array(first)).combine_chunks() for name in names]

@@ -345,7 +345,7 @@ def test_each_row_meets_the_version_of_its_time(tmp_path, kind, seed):
     for source, rows in stream_of(rng, BASES["before 1970"], KINDS["local"], disorder=0.0):
         stream.push(source, rows)
         stream.check(stream.given)
-    assert stream.given.epochs
+    assert stream.given.epochs or kind == "INNER"
 
 
 def test_the_streams_have_late_rows_and_idle_sources(tmp_path):

@@ -86,6 +86,16 @@ def test_windows_equal_the_bounded_run_without_late_rows(
     assert not query.kept_rows()
 
 
+@pytest.mark.parametrize("kind", ["hop", "hop of no whole steps", "cumulate"])
+def test_windows_of_slices_are_told_apart_by_none_of_the_slices_bounds(kind: str) -> None:
+    sql = f"SELECT COUNT(*) AS a, {KEYS['time and a key']} FROM TABLE({ROWS[kind]}) "
+    query = opened(f"{sql} GROUP BY {KEYS['time and a key']}")
+    for rows in stream(random.Random(kind), span=4):
+        query.push("t", rows)
+    query.finish()
+    query.check_without_late()
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("seed", range(examples(1)))
 @pytest.mark.parametrize("kind", ROWS)
