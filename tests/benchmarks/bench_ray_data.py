@@ -104,6 +104,8 @@ def run(catalog: pkray.Catalog, rows: int, runs: int) -> None:
     files = sorted(str(each) for each in folder.rglob("*.parquet") if each.name in names)
     assert len(files) == len(names)
     how = {"override_num_blocks": len(files)}
+    # The newer reader of Parquet gives few files to one task.
+    ray.data.DataContext.get_current().use_datasource_v2 = False
     reads: dict[str, Callable[[], Any]] = {
         "parquet": lambda: ray.data.read_parquet(files, **how),
         "ours": lambda: pkray.ray_data.read(table, **how),
