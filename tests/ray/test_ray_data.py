@@ -6,8 +6,10 @@ import random
 import runpy
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext, suppress
+from itertools import zip_longest
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 
 import pkray
-from pkray.errors import InputError
+from pkray.errors import InputError, TableNotFoundError, TableReplacedError
 from tests.integration.cdc.histories import (
     EVOLUTIONS,
     KEYS,
@@ -31,6 +33,7 @@ from tests.integration.cdc.histories import (
     evolving_histories,
 )
 from tests.ray.conftest import served
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.ray
 
@@ -284,6 +287,53 @@ def test_histories_through_killed_tasks_become_the_model(data, catalog, tmp_path
             if rng.random() < 0.5:
                 table.compact(full=rng.random() < 0.5)
     modelled.check()
+
+
+@pytest.mark.slow
+def test_changes_that_are_stopped_are_gone_on_with_until_the_table_is_dropped(data, catalog):
+    table = catalog.create_table("db.life", SCHEMA, ["id"], options={"bucket": "2"})
+    for value in range(3):
+        table.upsert([{"id": key, "v": value} for key in range(100)])
+    stopped, other = (pkray.ray_data.changes(table, 1, 3) for _ in range(2))
+    assert len(next(iter(stopped.iter_batches(batch_size=10)))["id"]) == 10
+    rest = pkray.ray_data.changes(table, 2, 3)
+    side_by_side = zip_longest(rest.iter_rows(), other.iter_rows())
+    found, of_other = (list(filter(None, rows)) for rows in zip(*side_by_side, strict=True))
+    assert (len(found), len(of_other)) == (200, 300)
+    catalog.drop_table("db.life")
+    with pytest.raises(TableNotFoundError):
+        rest.take_all()
+    anew = catalog.create_table("db.life", SCHEMA, ["id"])
+    anew.upsert([{"id": 1, "v": 1}])
+    with pytest.raises(TableReplacedError):
+        rest.take_all()
+    assert len(pkray.ray_data.changes(anew, 1, 1).take_all()) == 1
+    catalog.drop_table("db.life")
+
+
+def test_a_write_in_which_the_table_is_dropped_says_so(data, catalog, tmp_path):
+    table = catalog.create_table("db.life", SCHEMA, ["id"])
+    begun, dropped = tmp_path / "begun", tmp_path / "dropped"
+
+    def wait(batch: pa.Table) -> pa.Table:
+        begun.touch()
+        for _ in range(600):
+            if dropped.exists():
+                break
+            time.sleep(0.1)
+        return batch
+
+    def drop() -> None:
+        wait_until(begun.exists)
+        catalog.drop_table("db.life")
+        dropped.touch()
+
+    rows = numbered(data, 100).map_batches(wait, batch_format="pyarrow")
+    thread = threading.Thread(target=drop, daemon=True)
+    thread.start()
+    with pytest.raises(TableNotFoundError, match=r"db\.life"):
+        rows.write_datasink(pkray.ray_data.sink(table))
+    thread.join(60)
 
 
 @pytest.mark.slow
