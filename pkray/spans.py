@@ -28,19 +28,15 @@ class Recorder(Protocol):
 
     def span(self, name: str, attributes: Mapping[str, Any]) -> AbstractContextManager[None]:
         """Record the block as a span below the one that this thread is in."""
-        ...
 
     def traceparent(self) -> str | None:
         """Write which span this thread is in, as W3C's header says it; None where in none."""
-        ...
 
     def below(self, traceparent: str) -> AbstractContextManager[None]:
         """Have spans of the block be below one of another process."""
-        ...
 
     def ids(self) -> Mapping[str, str]:
         """Name the trace and the span that this thread is in; empty where in none."""
-        ...
 
 
 class _Envelope(msgspec.Struct, omit_defaults=True):

@@ -24,7 +24,6 @@ class DataFileSource(Protocol):
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterable[pa.RecordBatch]:
         """Yield some columns of the file's key-value rows, in file order."""
-        ...
 
     def read_numbered(
         self, file: DataFileMeta, columns: Sequence[str], condition: pc.Expression | None = None
@@ -34,7 +33,6 @@ class DataFileSource(Protocol):
         Args:
             condition: rows that it does not hold for may be left out.
         """
-        ...
 
     def row_pages(self, file: DataFileMeta) -> RowPages | None:
         """Open the pages of the file's rows, as it was written; None where there are none.
@@ -42,22 +40,17 @@ class DataFileSource(Protocol):
         Raises:
             StorageError: they cannot be read; the file itself perhaps can.
         """
-        ...
 
     def side_by_side(self, work: Callable[[T], R], items: Iterable[T]) -> Iterable[R]:
         """Yield what is made of each item, by work that reads files: together where that waits for
         answers."""
-        ...
 
     def is_at_hand(self, file: DataFileMeta) -> bool:
         """Whether the file's rows are in memory: reading them costs little."""
-        ...
 
     def evolution(self, file: DataFileMeta) -> RowSchemaAdapter | None:
         """Return what adapts the rows as they were written to those that `read` gives; None where
         they are the same."""
-        ...
 
     def as_written(self, file: DataFileMeta) -> DataFileSource:
         """Return a source that reads the file as it was written."""
-        ...

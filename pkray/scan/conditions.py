@@ -66,7 +66,6 @@ class Condition(Protocol):
 
     def may_match(self, statistics: Statistics) -> Bools:
         """Tell which files may hold a row for which the condition is true."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -40,15 +40,12 @@ class Administration(Protocol):
 
     def start(self, seconds: float) -> None:
         """Start the pool, if it does not run, and wait until its workers do."""
-        ...
 
     def hold(self) -> bool:
         """Whether there is a pool; it does not end for half a minute, with tables or without."""
-        ...
 
     def placed(self) -> Sequence[Placed]:
         """List the processes, and what tables have in them."""
-        ...
 
     def logs(self, names: Sequence[str] | None, lines: int) -> dict[str, str]:
         """Read the ends of what processes have written.
@@ -59,11 +56,9 @@ class Administration(Protocol):
         Returns:
             texts by the name of the process; an empty one where it does not answer.
         """
-        ...
 
     def dashboard(self) -> str | None:
         """Say where the cluster's own pages are; None: nobody serves any."""
-        ...
 
     def metrics(
         self, tables: Collection[str], queries: Collection[str], hosts: Sequence[str]
@@ -74,7 +69,6 @@ class Administration(Protocol):
             tables, queries: names of those that there are; series of others end.
             hosts: names of the actors that queries have of their own.
         """
-        ...
 
     def compactions(self, table: str, url: str) -> list[UnderWay]:
         """List the compactions of a table that run in the processes; those that do not answer are
@@ -88,19 +82,15 @@ class Administration(Protocol):
 
     def workers_of(self, thing: str) -> list[str]:
         """Name the actors in which a table, or work, has something."""
-        ...
 
     def drain(self, node: str, drained: bool, seconds: float) -> str:
         """Empty the workers of a node, or let them have parts again; return the node's id."""
-        ...
 
     def restart(self, seconds: float) -> int:
         """Begin one worker after the other anew, each when it is empty; return how many."""
-        ...
 
     def stop(self) -> None:
         """End the pool; what is written and not committed is dropped."""
-        ...
 
 
 Tables = Callable[[], Sequence[TableLocation]]
@@ -118,4 +108,3 @@ class Administered(Protocol):
         Args:
             tables: lists where its tables are.
         """
-        ...

@@ -59,7 +59,6 @@ class Spread(Protocol):
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
     ) -> Iterator[tuple[int, Any]]:
         """Positions of the arguments with what came of them, an error perhaps, as they end."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -15,28 +15,22 @@ class Hosted(Protocol):
 
     def status(self) -> dict[str, Any]:
         """Say what it does."""
-        ...
 
     def wait(self, reached: Callable[[dict[str, Any]], bool], seconds: float) -> bool:
         """Wait until the status is as wanted; false where it takes longer, or has ended."""
-        ...
 
     @property
     def is_running(self) -> bool:
         """Whether it may still do something."""
-        ...
 
     def keep(self, seconds: float = 60.0) -> bool:
         """Write down what it has; false where that takes longer."""
-        ...
 
     def stop(self, seconds: float = 60.0) -> bool:
         """End it; false where that takes longer."""
-        ...
 
     def close(self) -> None:
         """Stop it, as its process or runtime ends."""
-        ...
 
 
 class Room:
@@ -65,7 +59,6 @@ class Caller(Protocol):
 
         An error of the process or of the way to it is a `ServiceUnavailableError`.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -91,21 +84,17 @@ class Hosting(Protocol):
     @property
     def processors(self) -> int:
         """Count the processors of all machines."""
-        ...
 
     @property
     def options(self) -> dict[str, Any]:
         """With what a process of the cluster opens a runtime like this one."""
-        ...
 
     @property
     def silent_seconds(self) -> float:
         """For how long a process may be silent before it is replaced."""
-        ...
 
     def pooled(self, warehouse: str, storage_options: Mapping[str, Any]) -> Hosting:
         """Give what hosts work in the processes that all tables of a warehouse share."""
-        ...
 
     def host(
         self, name: str, make: Callable[..., Any], *arguments: Any, reserved: Reserved = NOTHING
@@ -118,7 +107,6 @@ class Hosting(Protocol):
             arguments: of `make`.
             reserved: for its process.
         """
-        ...
 
     def caller(self, name: str) -> Caller:
         """Call methods of the work of this name.
@@ -126,16 +114,12 @@ class Hosting(Protocol):
         Raises:
             ServiceUnavailableError: there is none.
         """
-        ...
 
     def replace(self, name: str) -> None:
         """Kill the process of the work of this name; it is begun again in another."""
-        ...
 
     def hosted(self, name: str) -> Hosted | None:
         """Find the work of this name; None where there is none."""
-        ...
 
     def end(self, name: str) -> None:
         """End the process of the work of this name, and those whose names go on with a slash."""
-        ...

@@ -19,11 +19,9 @@ class Runtime(Protocol):
 
     def service(self, location: TableLocation, schema: TableSchema) -> TableService:
         """Find the table's service, started where it is not running."""
-        ...
 
     def stop(self, location: TableLocation) -> None:
         """Stop the table's service; uncommitted rows are dropped."""
-        ...
 
     def spread(
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
@@ -36,11 +34,9 @@ class Runtime(Protocol):
         Yields:
             Positions of the arguments with what came of them, an error perhaps, as they end.
         """
-        ...
 
     def close(self) -> None:
         """Let go of what this process holds."""
-        ...
 
 
 def default_owners(schema: TableSchema, processors: int) -> int:

@@ -46,7 +46,6 @@ class UpperLevelLookup(Protocol):
             Key-value rows with all columns, in key order, deletes among them: by its sequence
             fields one may win over what is compacted.
         """
-        ...
 
     def newest(self, keys: pa.RecordBatch, runs: Sequence[SortedRun]) -> FoundRows:
         """Find the newest rows of keys, by arrival; deletes are among them.
@@ -54,7 +53,6 @@ class UpperLevelLookup(Protocol):
         Args:
             keys, runs: as of `find`.
         """
-        ...
 
     def locate(
         self,
@@ -70,7 +68,6 @@ class UpperLevelLookup(Protocol):
             vectors: rows that are not there any more.
             columns: of the rows, in addition to the key columns.
         """
-        ...
 
 
 class ScanLookup:

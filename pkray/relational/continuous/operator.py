@@ -43,7 +43,6 @@ class SourceRows(Protocol):
     @property
     def begins(self) -> bool:
         """Whether the source had no rows before this epoch."""
-        ...
 
     def find(
         self, keys: pa.RecordBatch, columns: Sequence[str], *, before: bool
@@ -59,7 +58,6 @@ class SourceRows(Protocol):
         Returns:
             for each row the number of its key, int64 and ascending; and the rows.
         """
-        ...
 
 
 OPERATORS: dict[type[Node], list[tuple[Callable[[Any], bool], type[Operator]]]] = {}

@@ -106,4 +106,3 @@ class Source(Protocol):
         Args:
             condition: over `fields`: rows for which it is not true may be left out.
         """
-        ...

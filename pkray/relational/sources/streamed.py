@@ -51,11 +51,9 @@ class RunningFeeder(Protocol):
     @property
     def is_running(self) -> bool:
         """Whether it may still write something."""
-        ...
 
     def stop(self) -> None:
         """End it; a batch that is being written comes again, under its number."""
-        ...
 
 
 class StreamFeeder(Protocol):
@@ -63,7 +61,6 @@ class StreamFeeder(Protocol):
 
     def start(self, source: StreamedSource, spool: Spool, feeding: Feeding) -> RunningFeeder:
         """Begin where the batches in the spool end."""
-        ...
 
 
 class _Description(msgspec.Struct, frozen=True):

@@ -27,11 +27,9 @@ class Committed(Protocol):
 
     def refresh(self) -> None:
         """See the newest snapshot, if no commit is under way whose own changes it may have."""
-        ...
 
     def await_commit(self, session_id: SessionId, base: int) -> None:
         """See a snapshot until the session is committed on top of it."""
-        ...
 
 
 S = TypeVar("S", bound=AssignerSession)

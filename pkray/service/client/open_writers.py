@@ -22,19 +22,15 @@ class OpenWriter(Protocol):
     @property
     def restored(self) -> int:
         """The number of times that it began to push again."""
-        ...
 
     def expected(self, owner: int) -> Holding | None:
         """Say what an owner is to hold of its session; None where that is nothing."""
-        ...
 
     def restore(self) -> None:
         """Push again what owners have lost."""
-        ...
 
     def stop(self) -> None:
         """Send no more heartbeats."""
-        ...
 
 
 class OpenWriters:

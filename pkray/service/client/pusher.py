@@ -238,6 +238,5 @@ class PushTarget(Protocol):
     @property
     def stages_rows(self) -> bool:
         """Whether the table's assigner keeps the rows until the commit."""
-        ...
 
     def open(self, source: int, attempt: int) -> Pusher: ...

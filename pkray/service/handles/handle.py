@@ -37,7 +37,6 @@ class Pending(Protocol[T_co]):
         Raises:
             ServiceUnavailableError: the callee died or does not answer.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -113,11 +112,9 @@ class Handle(Protocol):
 
     def call(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call and wait, again while the callee restarts: for what may be done twice."""
-        ...
 
     def call_once(self, method: Method[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Call and wait; what is not answered may have been done, or not."""
-        ...
 
 
 class Call(Generic[P, T]):

@@ -22,11 +22,9 @@ class Memory(Protocol):
 
     def for_rows(self, wanted: int) -> int:
         """Return the bytes that rows of one session may take before they are flushed."""
-        ...
 
     def for_flushed(self, wanted: int) -> int:
         """Return the bytes that flushed rows may take that are kept for compactions."""
-        ...
 
 
 class OwnMemory:

@@ -44,7 +44,6 @@ class ReachedPool(Protocol):
         Raises:
             ServiceUnavailableError: it is being started anew.
         """
-        ...
 
 
 class _Place(Callee):

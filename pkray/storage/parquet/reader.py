@@ -23,7 +23,6 @@ class DeletedRows(Protocol):
     def within(self, first: int, count: int) -> np.ndarray:
         """Return their positions from ``first`` on, counted from there, in the next ``count``
         rows."""
-        ...
 
 
 def without_deleted(

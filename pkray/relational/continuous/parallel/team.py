@@ -159,7 +159,6 @@ class MemberHandle(Protocol):
 
     def call(self, method: str, *arguments: Any) -> Future[Any]:
         """Call a method of `Member`; calls of one thread begin in their order."""
-        ...
 
     def check(self, *, is_starting: bool) -> None:
         """Check that it answers; called every second while it is waited for.
@@ -170,11 +169,9 @@ class MemberHandle(Protocol):
         Raises:
             ServiceUnavailableError: it does not, and is begun anew.
         """
-        ...
 
     def close(self) -> None:
         """Let go of it."""
-        ...
 
 
 class Team:

@@ -298,11 +298,9 @@ class Place(Protocol):
 
     def store(self) -> ObjectStore:
         """Give the folder."""
-        ...
 
     def forget(self) -> None:
         """End the use of it."""
-        ...
 
 
 class _Kept(Place):

@@ -85,15 +85,12 @@ class Upgrades(Protocol):
 
     def look(self) -> None:
         """See whether another plan is to take over; called every second."""
-        ...
 
     def turn(self, run: Run) -> bool:
         """Whether it takes over now: then the run is over, and another begins."""
-        ...
 
     def close(self) -> None:
         """Let go of what is under way."""
-        ...
 
 
 class QueryWorker:
