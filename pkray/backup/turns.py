@@ -1,11 +1,10 @@
 """One process at a time changes a store of backups."""
 
-from __future__ import annotations
-
 import threading
 import uuid
 from collections.abc import Callable
 from types import TracebackType
+from typing import Self
 
 import msgspec
 
@@ -83,7 +82,7 @@ class Turn:
         if self._store.exists(self._path(self._number + 1)):
             raise self._in_use(self._number + 1)
 
-    def __enter__(self) -> Turn:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -1,9 +1,8 @@
 """Say what is wanted of changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,7 +42,7 @@ class ChangeRequest:
         schema: TableSchema,
         columns: Sequence[str] | None = None,
         filter: object = None,
-    ) -> ChangeRequest:
+    ) -> Self:
         """Check the columns and the filter that a user gave.
 
         Raises:

@@ -1,12 +1,11 @@
 """Read parts of what changed, each by one task; of some keys by their rows before and after."""
 
-from __future__ import annotations
-
 import atexit
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -76,7 +75,7 @@ class ChangeSplit(ABC):
     def row_count(self) -> int:
         """Count the rows in the files it reads: it has about so many changes at most."""
 
-    def by_files(self) -> Sequence[ChangeSplit]:
+    def by_files(self) -> Sequence[Self]:
         """Split it into its files, in their order, where none of them needs another one."""
         return [self]
 
@@ -94,7 +93,7 @@ class ContentSplit(ChangeSplit):
     def row_count(self) -> int:
         return self.split.row_count
 
-    def by_files(self) -> list[ContentSplit]:
+    def by_files(self) -> list[Self]:
         return [replace(self, split=split) for split in self.split.by_files()]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:
@@ -127,7 +126,7 @@ class ChangelogSplit(ChangeSplit):
     def row_count(self) -> int:
         return _count(self.files)
 
-    def by_files(self) -> list[ChangelogSplit]:
+    def by_files(self) -> list[Self]:
         return [replace(self, files=(file,)) for file in self.files]
 
     def _rows(self, store: ObjectStore) -> Iterator[pa.RecordBatch]:

@@ -1,14 +1,12 @@
 """Files of rows, read batch by batch with a table's column types."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -75,7 +73,7 @@ class RowFile:
     @classmethod
     def open(
         cls, path: Path, file_format: FileFormat | None, schema: TableSchema, row_kinds: str | None
-    ) -> RowFile:
+    ) -> Self:
         """Find the file and how it is written; ``-`` is the standard input.
 
         Raises:

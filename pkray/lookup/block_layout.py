@@ -8,13 +8,11 @@ A record is one row's null bits and its columns; a text column is an offset from
 and a length. Nested columns lie next to the blocks as Arrow IPC batches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +66,7 @@ class BlockLayout:
     block_rows: int
 
     @classmethod
-    def fitting(cls, batch: pa.RecordBatch) -> BlockLayout:
+    def fitting(cls, batch: pa.RecordBatch) -> Self:
         """Choose the layout whose blocks are small enough to be fetched for one row, judged by a
         batch."""
         bytes_per_row = batch.get_total_buffer_size() // max(batch.num_rows, 1) + 1

@@ -1,7 +1,5 @@
 """Copy data files to the local disk, within limits."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import Counter, OrderedDict
@@ -10,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from pkray.errors import StorageError
 from pkray.format.data_file import DataFileMeta
@@ -52,7 +51,7 @@ class CopyLimits:
     retention_millis: int
 
     @classmethod
-    def from_options(cls, options: TableOptions) -> CopyLimits:
+    def from_options(cls, options: TableOptions) -> Self:
         return cls(
             options.lookup_cache_max_disk_size,
             options.lookup_cache_max_memory_size,

@@ -1,9 +1,7 @@
 """Define where the rows of a data file come from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -52,5 +50,5 @@ class DataFileSource(Protocol):
         """Return what adapts the rows as they were written to those that `read` gives; None where
         they are the same."""
 
-    def as_written(self, file: DataFileMeta) -> DataFileSource:
+    def as_written(self, file: DataFileMeta) -> Self:
         """Return a source that reads the file as it was written."""

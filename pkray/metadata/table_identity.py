@@ -1,10 +1,9 @@
 """Tells a table from another one that was created in its place."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from typing import Self
 
 from pkray.errors import (
     MissingFileError,
@@ -43,7 +42,7 @@ class TableIdentity:
         self._checked_at: int | None = None
 
     @classmethod
-    def at(cls, location: TableLocation) -> TableIdentity:
+    def at(cls, location: TableLocation) -> Self:
         """Make the identity of the table that a location names."""
         return cls(location.open(), location.name, location.identity)
 

@@ -1,12 +1,10 @@
 """A table's options as a whole: the subjects together, and how they are read."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
 from pkray.errors import OptionError, UnsupportedError
 from pkray.options.buckets import POSTPONE, BucketOptions, postponed
@@ -64,7 +62,7 @@ class TableOptions(
             raise UnsupportedError("; ".join(self.unsupported), options=self.unsupported)
 
     @classmethod
-    def parse(cls, options: Mapping[str, str], *, strict: bool = True) -> TableOptions:
+    def parse(cls, options: Mapping[str, str], *, strict: bool = True) -> Self:
         """Parse ``options`` to typed ones.
 
         Args:

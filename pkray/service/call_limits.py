@@ -1,8 +1,7 @@
 """Limit how long calls between the parts of the service may take."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 from pkray.arguments.whole_number import checked_number
 
@@ -24,7 +23,7 @@ class CallLimits:
     lookup_seconds: float = 10.0
 
     @classmethod
-    def checked(cls, call_timeout: object, lookup_timeout: object) -> CallLimits:
+    def checked(cls, call_timeout: object, lookup_timeout: object) -> Self:
         """Check limits as a user gives them, in seconds.
 
         Raises:

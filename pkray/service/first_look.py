@@ -1,8 +1,7 @@
 """See what a table is, as its service begins."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 from pkray.clock import now_millis
 from pkray.format.snapshot import Snapshot
@@ -31,7 +30,7 @@ class FirstLook:
     began: int
 
     @classmethod
-    def at(cls, location: TableLocation) -> FirstLook:
+    def at(cls, location: TableLocation) -> Self:
         """Look at the table that a location names.
 
         Raises:

@@ -6,15 +6,13 @@ variable of that name, ``PKRAY_POOL_WORKERS=4``, which counts where both are giv
 ``_file`` name.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from pkray.errors import OptionError
 from pkray.options.values import BOOLEAN, HTTP_URL, POSITIVE_SIZE, STRING, Kind, integer
@@ -212,7 +210,7 @@ class Settings:
         self.given = dict(given)
 
     @classmethod
-    def read(cls, environment: Mapping[str, str]) -> Settings:
+    def read(cls, environment: Mapping[str, str]) -> Self:
         """Read the environment, and the file that it names; empty variables are as none.
 
         Raises:

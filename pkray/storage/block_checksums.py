@@ -4,11 +4,9 @@ XXH3 takes a fifth of the time of the CRC32 that Parquet pages can have, and the
 headers too. A file that has none was written by somebody else, and is read as it is.
 """
 
-from __future__ import annotations
-
 import base64
 import io
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -70,7 +68,7 @@ class BlockChecksums:
         self._digests = digests
 
     @classmethod
-    def parse(cls, text: str) -> BlockChecksums:
+    def parse(cls, text: str) -> Self:
         """Parse the text of `BlockHasher`; raise ValueError if these are no checksums of so many
         bytes."""
         size, _, digests = text.partition(":")

@@ -1,12 +1,10 @@
 """Locate a table."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 from pkray.storage.branch_store import BranchStore
 from pkray.storage.object_store import ObjectStore
@@ -40,7 +38,7 @@ class TableLocation:
         store = open_store(self.url, **self.storage_options)
         return store if self.branch is None else BranchStore(store, self.branch)
 
-    def on_branch(self, branch: str | None) -> TableLocation:
+    def on_branch(self, branch: str | None) -> Self:
         """Name the same table on a branch of it, or on none."""
         name = self.name.partition("$branch_")[0]
         if branch is not None:

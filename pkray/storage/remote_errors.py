@@ -5,13 +5,11 @@ format of its own types, below the message: that is read here, with what the ser
 stands in quotes) kept apart.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from obstore import exceptions
 
@@ -59,7 +57,7 @@ class Failure:
     cause: str = ""
 
     @classmethod
-    def from_error(cls, error: BaseException, options: Mapping[str, Any]) -> Failure:
+    def from_error(cls, error: BaseException, options: Mapping[str, Any]) -> Self:
         """Read an exception.
 
         Args:

@@ -1,8 +1,6 @@
 """Requests to an object store: how long they may take, how often they are sent again, and what the
 log says meanwhile."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import random
@@ -13,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pkray.errors import MissingFileError, OptionError
 from pkray.metrics.names import STORE_REQUEST_SECONDS, STORE_REQUESTS_TOTAL
@@ -118,7 +116,7 @@ class RequestLimits:
     at_once: int = PARALLEL_REQUESTS
 
     @classmethod
-    def from_options(cls, options: dict[str, Any]) -> RequestLimits:
+    def from_options(cls, options: dict[str, Any]) -> Self:
         """Take ``retry_timeout``, ``max_retries`` and ``parallel_requests`` out of storage options.
 
         Raises:

@@ -9,10 +9,9 @@ Opening the file fetches its end, which holds the index as a rule. What it says 
 file says too: whoever cannot read it reads that one.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -141,7 +140,7 @@ class RowPages:
         return len(self.page_bytes)
 
     @classmethod
-    def open(cls, store: ObjectStore, path: str) -> RowPages:
+    def open(cls, store: ObjectStore, path: str) -> Self:
         """Read the index: one request, as a rule.
 
         Raises:

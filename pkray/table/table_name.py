@@ -1,9 +1,8 @@
 """Name a catalog's tables as Paimon does: ``db.t``, ``db.t$branch_b``, ``db.t$files``."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
+from typing import Self
 
 from pkray.arguments.file_names import MOST_CHOSEN_BYTES, fault
 from pkray.errors import TableError, TableNotFoundError
@@ -33,7 +32,7 @@ class TableName:
     system: str | None = None
 
     @classmethod
-    def parse(cls, name: object) -> TableName:
+    def parse(cls, name: object) -> Self:
         """Parse a name, or raise `TableNotFoundError` where no table can have it."""
         text = name if isinstance(name, str) else ""
         database, _, rest = text.partition(".")

@@ -1,9 +1,7 @@
 """Columns whose values are all of one width: numpy gathers these in half the time arrow does."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +27,7 @@ class FixedWidthColumn:
     text_width: int | None = None
 
     @classmethod
-    def from_array(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def from_array(cls, column: pa.Array) -> Self | None:
         """View a column's values; None if it has nulls or values of several widths, or is of bits
         or nested."""
         if column.null_count or not len(column):
@@ -39,7 +37,7 @@ class FixedWidthColumn:
         return cls.from_fixed_type(column)
 
     @classmethod
-    def from_fixed_type(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def from_fixed_type(cls, column: pa.Array) -> Self | None:
         """View a column's values, any value where it is null; None if its type is not of one width,
         or of bits."""
         kind = column.type
@@ -50,7 +48,7 @@ class FixedWidthColumn:
         return cls(kind, fixed_values(column, raw_type(kind.bit_width // 8)))
 
     @classmethod
-    def _from_text(cls, column: pa.Array) -> FixedWidthColumn | None:
+    def _from_text(cls, column: pa.Array) -> Self | None:
         _, offset_buffer, data = column.buffers()
         offsets = np.frombuffer(offset_buffer, np.int32)[column.offset :][: len(column) + 1]
         width = int(offsets[1] - offsets[0])

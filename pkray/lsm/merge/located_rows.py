@@ -1,9 +1,8 @@
 """Hold rows of data files together with their places in the files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +35,7 @@ class LocatedRows:
         files: Sequence[str],
         schema: pa.Schema,
         order: RowOrder,
-    ) -> LocatedRows:
+    ) -> Self:
         """Sort rows, which come in any order, by key.
 
         Args:

@@ -5,12 +5,10 @@ does. The binder calls `resolve` with typed arguments, the compiled expressions 
 arrays, and the Spark rendering `spark` with the arguments' Spark SQL.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
@@ -118,11 +116,11 @@ class Family:
     dialects: frozenset[Dialect] = frozenset(Dialect)
 
     @property
-    def infallible(self) -> Family:
+    def infallible(self) -> Self:
         """Define functions of the family whose kernels raise no EvaluationError."""
         return replace(self, fallible=False)
 
-    def only(self, dialect: Dialect) -> Family:
+    def only(self, dialect: Dialect) -> Self:
         """Define functions of the family that one dialect has."""
         return replace(self, dialects=frozenset({dialect}))
 

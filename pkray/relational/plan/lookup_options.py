@@ -1,9 +1,8 @@
 """Read a LOOKUP hint of a lookup join: how long rows are remembered, and asked for again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from pkray.errors import QueryError
 from pkray.options.values import duration_millis
@@ -31,7 +30,7 @@ class LookupOptions:
     delay: int = 0
 
     @classmethod
-    def read(cls, options: Mapping[str, str]) -> LookupOptions:
+    def read(cls, options: Mapping[str, str]) -> Self:
         """Read the options of a hint, without the table that it names.
 
         Raises:

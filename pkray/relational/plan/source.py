@@ -1,10 +1,8 @@
 """Define what a source of rows offers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Self, runtime_checkable
 
 import pyarrow as pa
 
@@ -90,7 +88,7 @@ class Source(Protocol):
         """
         return condition
 
-    def completed(self) -> Source:
+    def completed(self) -> Self:
         """Give the source with content in which changes that came twice count once."""
         return self
 

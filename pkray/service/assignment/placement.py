@@ -3,10 +3,8 @@
 Source: "Cross Partitions Upsert Dynamic Bucket Mode" in Apache Paimon.
 """
 
-from __future__ import annotations
-
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +25,7 @@ class Rule(Enum):
     IGNORED = "it is dropped"
 
     @classmethod
-    def from_schema(cls, schema: TableSchema) -> Rule:
+    def from_schema(cls, schema: TableSchema) -> Self:
         """Take the rule of the table's merge engine."""
         return {"deduplicate": cls.MOVES, "first-row": cls.IGNORED}.get(
             schema.core.merge_engine, cls.STAYS

@@ -1,10 +1,9 @@
 """The driver's side of a distributed push: opens it, ships a target to tasks, commits."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import Self
 
 import msgspec
 import pyarrow as pa
@@ -153,7 +152,7 @@ class PushSession:
     @classmethod
     def open(
         cls, service: TableService, schema: TableSchema, user: str, identifier: int, alone: bool
-    ) -> PushSession:
+    ) -> Self:
         """Begin a writer of the commit user, which nobody else has where it is ``alone``."""
         known = service.coordinator.committed(user, identifier)
         session = service.coordinator.begin(user, alone)

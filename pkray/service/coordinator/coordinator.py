@@ -1,7 +1,5 @@
 """Turns what the owners prepared into snapshots, one commit at a time."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random
@@ -11,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from typing import Self
 
 from pkray import spans
 from pkray.clock import now_millis
@@ -171,7 +170,7 @@ class Coordinator:
     @classmethod
     def of_table(
         cls, location: TableLocation, owners: Sequence[OwnerClient], tenure: Tenure = unchallenged
-    ) -> Coordinator:
+    ) -> Self:
         """Make the coordinator of a table that is to be kept up by it."""
         committers = Committers(location, now_millis)
         return cls(

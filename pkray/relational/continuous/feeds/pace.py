@@ -4,10 +4,9 @@ Both depend on the clock. What is decided is written down with each epoch, so th
 same when it is run again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from pkray.errors import OptionError
 from pkray.options.reading import ReadingOptions
@@ -32,7 +31,7 @@ class Pace:
     update_interval: int = 1000
 
     @classmethod
-    def from_options(cls, options: ReadingOptions) -> Pace:
+    def from_options(cls, options: ReadingOptions) -> Self:
         """Read the options.
 
         Raises:

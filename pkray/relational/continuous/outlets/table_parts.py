@@ -1,9 +1,8 @@
 """Push a worker's part of a result's commit, which the first worker makes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -40,7 +39,7 @@ class TableRows:
     missing: Missing
 
     @classmethod
-    def into(cls, table: Table, sink: Sink) -> TableRows:
+    def into(cls, table: Table, sink: Sink) -> Self:
         """Say how rows of a table are made of those that go down to it."""
         target = tuple(sink.target)
         missing: Missing = "null" if set(table.schema.names) - set(target) else "error"

@@ -1,8 +1,7 @@
 """Sums of integers and decimals that are exact, whatever their size."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -69,7 +68,7 @@ class ExactSums:
             self._add(place, groups, count, part, signs)
 
     @classmethod
-    def from_limbs(cls, limbs: Sequence[np.ndarray]) -> ExactSums:
+    def from_limbs(cls, limbs: Sequence[np.ndarray]) -> Self:
         """Make sums of limbs that were added up, as `limbs_of` gives them."""
         sums = cls()
         for place, limb in enumerate(limbs):

@@ -5,9 +5,8 @@ A date or timestamp is `ticks`: int64 numbers of its own unit since 1970-01-01, 
 seconds, and times of TIMESTAMP_LTZ are of UTC.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +37,7 @@ class Times:
         """Ticks since midnight."""
         return self.ticks - self.days * self.per_day
 
-    def on(self, days: np.ndarray) -> Times:
+    def on(self, days: np.ndarray) -> Self:
         """Give the same times of day on other days."""
         return replace(self, ticks=days * self.per_day + self.rest)
 

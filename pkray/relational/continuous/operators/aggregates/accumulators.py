@@ -10,11 +10,10 @@ retracted. Variances and the like are computed of sums of differences from one v
 and promise the same.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +44,7 @@ class Numbers:
     merge: np.ufunc = np.add
     identity: int = 0
 
-    def take(self, rows: np.ndarray) -> Numbers:
+    def take(self, rows: np.ndarray) -> Self:
         """Take groups by number."""
         return replace(self, values=self.values[rows])
 

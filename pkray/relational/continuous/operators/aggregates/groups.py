@@ -1,11 +1,9 @@
 """Changes by groups: which group each change is of, and which retractions find their row."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +48,7 @@ class Groups:
     _made: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_changes(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Groups:
+    def from_changes(cls, changes: Changes, names: Sequence[str], epoch: Epoch) -> Self:
         """Group changes by columns."""
         columns = changes.columns(names)
         numbers = codes(columns, len(changes), in_order=False)
@@ -75,7 +73,7 @@ class Groups:
         )
 
     @classmethod
-    def of_keys(cls, changes: Changes, names: Sequence[str], columns: Sequence[pa.Array]) -> Groups:
+    def of_keys(cls, changes: Changes, names: Sequence[str], columns: Sequence[pa.Array]) -> Self:
         """Make groups of which nothing changed, in the order given.
 
         Args:
@@ -102,7 +100,7 @@ class Groups:
         """1 for each change that adds a row, -1 for one that retracts it."""
         return self.changes.signs
 
-    def moving(self, was: np.ndarray, there: np.ndarray, kept: np.ndarray | None) -> Groups:
+    def moving(self, was: np.ndarray, there: np.ndarray, kept: np.ndarray | None) -> Self:
         """Say which groups had rows and have some now; leave out changes that do not count.
 
         Args:

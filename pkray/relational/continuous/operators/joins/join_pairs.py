@@ -1,9 +1,8 @@
 """Pairs of rows: what changes of one side match on the other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -75,7 +74,7 @@ class Pairs:
     @classmethod
     def from_equal_keys(
         cls, sides: Sides, is_left: bool, delta: Delta, held: Held, of_row: np.ndarray
-    ) -> Pairs:
+    ) -> Self:
         """Pair rows of equal keys that meet the condition.
 
         Args:
@@ -85,7 +84,7 @@ class Pairs:
         rows, others = matched(sides, is_left, delta.rows, of_row, held)
         return cls(delta, held, rows, others, (np.ones(len(rows), bool),))
 
-    def compared(self, ours: str, theirs: str) -> Pairs:
+    def compared(self, ours: str, theirs: str) -> Self:
         """Compare one column as IN does: leave pairs that differ, tally equal and unknown ones."""
         mine = self.delta.rows.column(self.delta.rows.schema.get_field_index(ours))
         yours = self.held.rows.column(self.held.rows.schema.get_field_index(theirs))

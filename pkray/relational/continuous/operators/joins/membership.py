@@ -1,9 +1,8 @@
 """Whether left rows have a match, told by how many rows each key has: no pair is looked at."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -198,7 +197,7 @@ class _Keys:
     is_null: np.ndarray
 
     @classmethod
-    def from_columns(cls, columns: list[pa.Array]) -> _Keys:
+    def from_columns(cls, columns: list[pa.Array]) -> Self:
         first, others, count = columns[0], columns[1:], len(columns[0])
         nulls = pa.nulls(count, first.type)
         return cls(

@@ -1,9 +1,8 @@
 """Aggregation of overlapping windows, each row into one slice."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -42,7 +41,7 @@ class Cut:
     offset: int
 
     @classmethod
-    def from_nodes(cls, slices: Slices, window: Window) -> Cut:
+    def from_nodes(cls, slices: Slices, window: Window) -> Self:
         return cls(slices.kind, slices.size, slices.step, window.size, window.offset)
 
     @property

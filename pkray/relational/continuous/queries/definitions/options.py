@@ -1,10 +1,8 @@
 """Options of a query: when its epochs begin, and what they may take."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Self
 
 from pkray.errors import OptionError
 from pkray.options.values import SIZE, duration_millis
@@ -64,7 +62,7 @@ class QueryOptions:
     on_failure: OnFailure | None = None
     idle_timeout: int = 0
 
-    def bounded_by(self, settings: Mapping[str, str]) -> QueryOptions:
+    def bounded_by(self, settings: Mapping[str, str]) -> Self:
         """Take what SET has set: bounds of epochs and checkpoints, when a source is idle, the
         engine of the backfill, the URL for failures, and how many workers take what.
         """
@@ -81,7 +79,7 @@ class QueryOptions:
         )
         return taken.placed_by(settings)._batched_by(settings)
 
-    def placed_by(self, settings: Mapping[str, str]) -> QueryOptions:
+    def placed_by(self, settings: Mapping[str, str]) -> Self:
         """Take how many workers SET wants, and what they may take."""
         said: dict[str, Any] = {
             name: read(settings[f"query.{name}"])
@@ -90,7 +88,7 @@ class QueryOptions:
         }
         return replace(self, **said)
 
-    def _batched_by(self, settings: Mapping[str, str]) -> QueryOptions:
+    def _batched_by(self, settings: Mapping[str, str]) -> Self:
         if settings.get("table.exec.mini-batch.enabled", "false").lower() != "true":
             return self
         latency = settings.get("table.exec.mini-batch.allow-latency")

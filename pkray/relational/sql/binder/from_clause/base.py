@@ -1,10 +1,9 @@
 """The state of FROM while it is bound, and what its parts share."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from sqlglot import exp
 
@@ -119,7 +118,7 @@ class FromBase(ABC):
                 tree,
             )
 
-    def nested(self, select: exp.Select) -> FromBase:
+    def nested(self, select: exp.Select) -> Self:
         """Make a binder of a FROM within this one."""
         return type(self)(self.queries, select, self.correlation, self.scope.settled, {})
 
