@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +13,7 @@ from pkray.format.data_file import DataFileMeta
 from pkray.format.words import fixed_values
 from pkray.lsm.levels import Levels
 from pkray.lsm.merge.merge_function import is_add
-from pkray.schema.table_schema import KIND
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import KIND, TableSchema
 
 _LEAST_MILLIS = 1_000_000_000_000
 """BIGINT times from here on are milliseconds, below it seconds, unless the table says which."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from sqlglot import exp
 
 from pkray import errors
 from pkray.options.values import SIZE
+from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.nodes import Node, Project, Scan, WatermarkAssign
 from pkray.relational.plan.scans import scan_of
@@ -26,9 +27,6 @@ from pkray.scan.moment import LATEST, Moment
 from pkray.table.system_table import SystemTable
 from pkray.table.table import Table
 from pkray.table.views import StoredView
-
-if TYPE_CHECKING:
-    from pkray.relational.catalog import Catalog
 
 TIME_ZONE = "table.local-time-zone"
 DEFAULT_DATABASE = "default"

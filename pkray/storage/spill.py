@@ -7,15 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import IO, TYPE_CHECKING, TypeVar
+from typing import IO, TypeVar
 
 import pyarrow as pa
 
+from pkray.options import TableOptions
 from pkray.storage.owned_directory import default_local_directory
 from pkray.storage.private_files import not_kept, private_directory
-
-if TYPE_CHECKING:
-    from pkray.options import TableOptions
 
 T = TypeVar("T")
 

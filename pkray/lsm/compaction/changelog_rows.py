@@ -1,9 +1,6 @@
 """Make changelog rows of two states of the same keys."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -13,10 +10,7 @@ from pkray.lsm.keys.equality import equal_values
 from pkray.lsm.keys.key_groups import concat, take
 from pkray.lsm.merge.merge_function import is_add
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from pkray.schema.table_schema import KIND
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import KIND, TableSchema
 
 
 class ChangelogRows:

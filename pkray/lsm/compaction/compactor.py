@@ -1,11 +1,8 @@
 """Carry out compactions: merge runs into new files, and say what changed where asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -25,9 +22,7 @@ from pkray.lsm.merge.merge_function import MergeEngine, without_deletes
 from pkray.lsm.merge.sorted_streams import MergeLimits
 from pkray.lsm.record_expiry import RecordExpiry
 from pkray.lsm.run_writer import RunWriter
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 
 @dataclass

@@ -4,20 +4,14 @@ Runs are given newest first. The output goes to the level just below the next ru
 or to the highest level if none is left; never to level 0.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from pkray.format.data_file import DataFileMeta
 from pkray.lsm.levels import SortedRun
-
-if TYPE_CHECKING:
-    from pkray.format.data_file import DataFileMeta
-    from pkray.lsm.merge.merge_function import MergeEngine
-    from pkray.options import TableOptions
-    from pkray.schema.table_schema import TableSchema
-
+from pkray.lsm.merge.merge_function import MergeEngine
+from pkray.options import TableOptions
+from pkray.schema.table_schema import TableSchema
 
 SMALL_RUN_BYTES = 1 << 20
 """Smaller runs are compared by rows (`comparable_sizes`), and a commit can wait for their merge."""

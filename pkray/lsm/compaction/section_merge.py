@@ -1,10 +1,8 @@
 """Merge the rows of a compaction, and make their changelog where asked."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,10 +20,7 @@ from pkray.lsm.merge.merge_read import FileReader, row_order, section_groups
 from pkray.lsm.merge.sorted_streams import MergeLimits
 from pkray.lsm.record_expiry import RecordExpiry
 from pkray.schema.row_kind import DELETE
-from pkray.schema.table_schema import KIND
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import KIND, TableSchema
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,8 @@
 local copies where keys are few.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -19,9 +17,7 @@ from pkray.lsm.levels import SortedRun, Vectors
 from pkray.lsm.merge.located_rows import LocatedRows, placed
 from pkray.lsm.merge.merge_function import MergeEngine, newest_images
 from pkray.lsm.merge.merge_read import FileReader, row_order
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 READ_ROWS = 32 << 10
 """Rows of a batch: each run that is searched holds one."""

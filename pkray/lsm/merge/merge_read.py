@@ -1,9 +1,7 @@
 """Read runs merged: streamed in slices cut at a common key, so memory does not grow with them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -14,10 +12,7 @@ from pkray.lsm.keys.sections import Section, sections
 from pkray.lsm.levels import SortedRun
 from pkray.lsm.merge.merge_function import MergeEngine, newest_images, without_deletes
 from pkray.lsm.merge.sorted_streams import Grouped, MergeLimits, group_sorted
-from pkray.schema.table_schema import KIND
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import KIND, TableSchema
 
 SLICE_ROWS = 256 << 10
 """Rows held of all runs together, by default."""

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from pkray.lsm.keys.key_groups import KeyGroups, RowOrder, concat
 from pkray.lsm.keys.keys import KeyBound, NormalizedKeys
+from pkray.options import TableOptions
 from pkray.storage.spill import Spill, SpillSettings
-
-if TYPE_CHECKING:
-    from pkray.options import TableOptions
 
 STREAM = "_STREAM"
 MAX_SPILLED_STREAMS = 64

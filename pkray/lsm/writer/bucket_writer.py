@@ -1,9 +1,6 @@
 """Do one commit user's uncommitted work on a bucket."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -23,9 +20,7 @@ from pkray.lsm.writer.memtable import Memtable
 from pkray.lsm.writer.prepared_messages import PreparedMessages
 from pkray.lsm.writer.row_kinds import accepted_rows
 from pkray.lsm.writer.uncommitted import Uncommitted
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 MAX_MEMTABLE_BYTES = 1 << 30
 """A memtable is sorted in one piece: Arrow's strings of one piece end at 2 GB."""

@@ -1,9 +1,7 @@
 """Collect what a bucket writer has done and not handed over."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 
@@ -14,9 +12,7 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.keys.key_groups import shifted
 from pkray.lsm.levels import Vectors, united
 from pkray.lsm.writer.prepared_messages import PreparedMessages
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import TableSchema
 
 Kind = Literal["data", "changelog"]
 

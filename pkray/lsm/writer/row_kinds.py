@@ -1,8 +1,6 @@
 """Give incoming rows their kinds, and drop the kinds that a table ignores."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +8,7 @@ import pyarrow.compute as pc
 
 from pkray.lsm.merge.merge_function import is_add
 from pkray.schema import row_kind
-from pkray.schema.table_schema import KIND
-
-if TYPE_CHECKING:
-    from pkray.schema.table_schema import TableSchema
+from pkray.schema.table_schema import KIND, TableSchema
 
 R = TypeVar("R", pa.RecordBatch, pa.Table)
 

@@ -1,9 +1,6 @@
 """Columns of tables that are computed when they are read, bound over the stored ones."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlglot import exp
 
@@ -22,9 +19,6 @@ from pkray.relational.sql.places import position
 from pkray.scan.moment import Moment
 from pkray.schema.computed_columns import FLINK, SPARK, Column, ComputedColumn
 from pkray.schema.types import DataType
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 PREFIXES = {Dialect.FLINK: FLINK, Dialect.SPARK: SPARK}
 DIALECTS = {prefix: dialect for dialect, prefix in PREFIXES.items()}

@@ -1,9 +1,7 @@
 """Statements that change rows: INSERT, UPDATE, DELETE and MERGE, each in one commit."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,13 +9,16 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
+from pkray.format.snapshot import Snapshot
 from pkray.relational import running
 from pkray.relational.api import composing
 from pkray.relational.bound_query import BoundQuery
+from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.assignment import assigned
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
+from pkray.relational.session import QuerySession
 from pkray.relational.sql import syntax
 from pkray.relational.sql.expressions.casts import ASSIGNMENT
 from pkray.relational.sql.places import nearest
@@ -27,12 +28,7 @@ from pkray.relational.statements.definitions import constants
 from pkray.schema.computed_columns import computed_columns
 from pkray.schema.types import DataType
 from pkray.table.system_table import SystemTable
-
-if TYPE_CHECKING:
-    from pkray.format.snapshot import Snapshot
-    from pkray.relational.catalog import Catalog
-    from pkray.relational.session import QuerySession
-    from pkray.table.table import Table
+from pkray.table.table import Table
 
 _KIND = "_row_kind"
 

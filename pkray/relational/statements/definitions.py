@@ -1,11 +1,9 @@
 """Statements that define tables, databases and views, and set options."""
 
-from __future__ import annotations
-
 import fnmatch
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from sqlglot import exp
@@ -15,6 +13,7 @@ from pkray.errors import DatabaseNotFoundError, QueryError, TableNotFoundError, 
 from pkray.options import as_options
 from pkray.relational.api.composing import subquery
 from pkray.relational.bound_query import BoundQuery
+from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.assignment import assigned
 from pkray.relational.settings import OTHER_NAMES, SETTINGS, checked_setting
@@ -44,10 +43,7 @@ from pkray.schema.computed_columns import (
 )
 from pkray.schema.types import DataField, DataType
 from pkray.table.maintenance.alter import watermark_changes
-
-if TYPE_CHECKING:
-    from pkray.relational.catalog import Catalog
-    from pkray.table.table import Table
+from pkray.table.table import Table
 
 _OURS = ("pkray", "paimon")
 DONE = pa.table({"result": texts(["OK"])})

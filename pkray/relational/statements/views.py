@@ -1,11 +1,10 @@
 """Views and users' functions of a catalog."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pkray.errors import OptionError, QueryError, TableExistsError, TableNotFoundError
 from pkray.relational.bound_query import BoundQuery
+from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.aggregates import catalogue as aggregates
@@ -13,9 +12,6 @@ from pkray.relational.sql.parser import parse_query
 from pkray.relational.sql.places import nearest
 from pkray.relational.udf import Udf
 from pkray.table.views import StoredView
-
-if TYPE_CHECKING:
-    from pkray.relational.catalog import Catalog
 
 
 def create_view(

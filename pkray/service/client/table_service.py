@@ -1,18 +1,13 @@
 """The running parts of a table, as its clients reach them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient, OwnerClient
 from pkray.service.client.open_writers import OpenWriters
+from pkray.service.client.pusher import PushTarget
 from pkray.service.protocol import KeptBatch, RoutedBatch, SessionId
-
-if TYPE_CHECKING:
-    from pkray.service.client.pusher import PushTarget
 
 
 @dataclass(frozen=True)

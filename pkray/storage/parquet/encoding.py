@@ -6,19 +6,14 @@ doubles that of low-cardinality ones. Paimon 0.9 reads PLAIN and dictionary page
 DELTA_BINARY_PACKED, the fastest for integers, is for ``parquet.writer.version`` v2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from pkray.errors import OptionError
+from pkray.options import TableOptions
 from pkray.schema.table_schema import KEY_PREFIX
-
-if TYPE_CHECKING:
-    from pkray.options import TableOptions
 
 SAMPLE_SLICES = 4
 SAMPLE_SLICE_ROWS = 1024

@@ -1,10 +1,8 @@
 """Writes Parquet files, fast, in what every Paimon reader reads."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -12,6 +10,7 @@ import pyarrow.parquet as pq
 from pkray.checksums import EMPTY, KEY, seal
 from pkray.closing import Abortable
 from pkray.errors import StorageError
+from pkray.options import TableOptions
 from pkray.storage import block_checksums
 from pkray.storage.local import explain
 from pkray.storage.object_store import ObjectStore
@@ -20,9 +19,6 @@ from pkray.storage.parquet.footer import FOOTER_MARK, footer_bytes, parse_footer
 from pkray.storage.parquet.plain_timestamps import annotate, has_nanoseconds, plain_timestamps
 from pkray.storage.parquet.required_parts import has_required_parts, with_required_parts
 from pkray.storage.parquet.shared_columns import SharedColumns
-
-if TYPE_CHECKING:
-    from pkray.options import TableOptions
 
 ROW_GROUP_ROWS = 128 << 10
 """A merge holds one row group of each run; lookups and filters skip whole ones."""
