@@ -5,8 +5,6 @@ Chromium of the console's tests looks at its pages. ``--every`` also takes each 
 the widths and in the themes that are tested, for people to look at.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import threading

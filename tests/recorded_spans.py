@@ -1,7 +1,5 @@
 """The spans that a test's process has recorded, and how they stand below each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -62,8 +62,6 @@ What it does not do:
 - Events of several tables in one stream are not told apart: route them before.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from pkray.lazily import opened_lazily

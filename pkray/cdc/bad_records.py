@@ -1,7 +1,5 @@
 """Records that cannot be read, in a table of their own: their place, the reason and their text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self

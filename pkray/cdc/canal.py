@@ -1,7 +1,5 @@
 """Canal's events in JSON: rows listed as ``data``, what changed of them as ``old``, all as text."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -5,8 +5,6 @@ The logical types are those of Debezium (``io.debezium.…``) and of Connect
 as.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Debezium's events in JSON: ``before``, ``after``, ``op`` and ``source``, with a schema or not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress

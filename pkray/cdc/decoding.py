@@ -1,7 +1,5 @@
 """Records that a program has at hand, as Arrow for a writer."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Literal
 

@@ -1,7 +1,5 @@
 """Read what the envelopes of all formats share: metadata, and columns that a table has not yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any
 

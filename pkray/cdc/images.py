@@ -1,7 +1,5 @@
 """Images of rows in events: the objects that say what a row was and is."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ Arrow's reader does not tell a member that is null from one that is not there, a
 text. `JsonIndex` finds both from the quotes, brackets and colons of texts that are JSON.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from functools import cached_property

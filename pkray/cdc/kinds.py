@@ -1,7 +1,5 @@
 """Rows that say in a column what became of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Maxwell's events in JSON: a row as ``data``, what changed of it as ``old``."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """Events that say what a row is, and of an update what the columns that changed were."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

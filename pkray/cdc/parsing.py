@@ -1,7 +1,5 @@
 """Texts of JSON objects as columns, row for row."""
 
-from __future__ import annotations
-
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json

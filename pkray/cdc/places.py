@@ -4,8 +4,6 @@ Each later snapshot has them too, whoever commits it, so that a place is there a
 is: with its copies and branches, and taken back with its rows.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -7,8 +7,6 @@ they are tried. What a number means that stands for a time or a decimal is never
 that events bring says it (`pkray.cdc.connect`), or `Handling` does.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -1,8 +1,6 @@
 """Files of events, and those of text: whole lines at a time, so that memory does not depend on
 their size."""
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterator

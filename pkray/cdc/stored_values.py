@@ -1,7 +1,5 @@
 """Values that events do not bring, as they did not change: those that the rows have already."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

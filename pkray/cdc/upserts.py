@@ -1,7 +1,5 @@
 """Files of changes into a table, in one commit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike

@@ -43,8 +43,6 @@ What writing does not do:
 - Nothing is deleted from a topic where the table is written anew.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from pkray.lazily import opened_lazily

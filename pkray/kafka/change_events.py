@@ -1,7 +1,5 @@
 """Writes changes of a table as messages of a topic."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

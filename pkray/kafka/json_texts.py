@@ -4,8 +4,6 @@ Decimals are texts; times are ISO texts, of which those of a TIMESTAMP_LTZ alone
 are in base 64, and what is no finite number is a text. Objects of a MAP have its keys as texts.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """Writes to a topic by Kafka's transactions, each of which also moves the writer's place."""
 
-from __future__ import annotations
-
 import json
 import logging
 import time

@@ -11,8 +11,6 @@ down (``pushdown``). `sink` goes to ``Dataset.write_datasink`` (``table_sink``).
 tasks to owners and from files to tasks, none through the driver.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from pkray.extras import require_extra

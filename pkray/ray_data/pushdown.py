@@ -1,7 +1,5 @@
 """Expressions of Ray Data, as what a table's read leaves out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 

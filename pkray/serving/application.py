@@ -1,7 +1,5 @@
 """The paths that are served, and what they answer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Does what the console may do beside reading, where that is allowed."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import msgspec

@@ -1,7 +1,5 @@
 """Lets requests in: by their host, their origin and their token."""
 
-from __future__ import annotations
-
 import hmac
 import ipaddress
 import re

@@ -1,7 +1,5 @@
 """Serves the console of a file that `pkray.diagnose` has made, in place of a warehouse."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Runs the server."""
 
-from __future__ import annotations
-
 import contextlib
 import ipaddress
 import logging

@@ -1,7 +1,5 @@
 """Runs what a browser may ask in SQL: it reads, within limits, and names no file."""
 
-from __future__ import annotations
-
 import threading
 import time
 from dataclasses import dataclass

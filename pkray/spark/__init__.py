@@ -16,8 +16,6 @@ through Arrow files that tasks write (``streams``, which read the changes of the
 ``failure`` brings pkray's errors out of tasks as plain data. Alone imports pyspark and raydp.
 """
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 

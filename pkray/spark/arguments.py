@@ -1,7 +1,5 @@
 """Checks what is given as a DataFrame and as a table."""
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 from pyspark.sql import DataFrame, SparkSession

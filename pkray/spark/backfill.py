@@ -1,7 +1,5 @@
 """The first epoch of a continuous query on Spark: tables read in parallel, computed row by row."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import uuid

@@ -5,8 +5,6 @@ bring columns, and that bad ones go to a table of their own, ingest takes the re
 DataFrame instead, and decodes them itself: `attach` says how, and `of` finds it.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """Turns what goes wrong in Spark into pkray's errors."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import re

@@ -4,8 +4,6 @@ A wheel puts this file beside the package, as Spark looks for modules whose name
 ``pyspark_``. From a folder of sources, call `pkray.spark.register`.
 """
 
-from __future__ import annotations
-
 from pyspark.sql.types import StructType
 
 from pkray.spark.source import SplitReader, TableSource

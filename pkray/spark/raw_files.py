@@ -1,7 +1,5 @@
 """Read a table's files by Spark's own Parquet reader, where that gives a read's rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession

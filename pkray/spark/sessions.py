@@ -1,7 +1,5 @@
 """Spark sessions with the settings that pkray, and RayDP on Java 17, need."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

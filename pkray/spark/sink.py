@@ -5,8 +5,6 @@ it. So tasks leave their rows in Arrow files beside the warehouse's tables (``.s
 commit takes those of the attempts that Spark names.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import uuid

@@ -1,7 +1,5 @@
 """Converts a table's columns to Spark's types and back."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias

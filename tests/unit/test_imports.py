@@ -1,7 +1,5 @@
 """Modules of the package import each other in one direction."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter

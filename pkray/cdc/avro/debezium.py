@@ -1,7 +1,5 @@
 """Debezium's events in Avro: messages that name their schemas by ids, and records of files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from io import BytesIO
 from typing import Any

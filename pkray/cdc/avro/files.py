@@ -1,7 +1,5 @@
 """Avro's files of events: object containers, which bring their schema, and single messages."""
 
-from __future__ import annotations
-
 import io
 import sys
 from collections.abc import Iterator

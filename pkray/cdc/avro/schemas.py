@@ -16,7 +16,7 @@ from pkray.cdc.connect import ConnectField
 from pkray.errors import InputError
 from pkray.format.avro.files import without_logical_types
 
-Given: TypeAlias = "str | PathLike[str] | Mapping[int, str | PathLike[str]]"
+Given: TypeAlias = str | PathLike[str] | Mapping[int, str | PathLike[str]]
 """A schema, as text of JSON or the path of a file that has it, or those of the ids that messages
 name."""
 

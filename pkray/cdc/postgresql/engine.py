@@ -4,8 +4,6 @@ Java calls with a batch, in a thread of its own, and waits until it is released;
 batches does all the work.
 """
 
-from __future__ import annotations
-
 import json
 import queue
 import shutil

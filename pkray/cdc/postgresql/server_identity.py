@@ -1,7 +1,5 @@
 """Tells a server and its log from others that are found under the same address."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple, Self
 

@@ -1,7 +1,5 @@
 """Questions to a PostgreSQL: about its replication slot, and marks in its log."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass

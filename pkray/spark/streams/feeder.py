@@ -1,7 +1,5 @@
 """Spark streams that feed continuous queries: each micro-batch is a batch of the query's spool."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Rows of DataFrames into spools: tasks write Arrow files, the driver names them in a batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

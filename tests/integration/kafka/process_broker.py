@@ -1,7 +1,5 @@
 """A broker of another make than librdkafka's, in a process of its own, which keeps transactions."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import signal

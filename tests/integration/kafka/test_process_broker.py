@@ -1,7 +1,5 @@
 """Topics of a broker that keeps transactions, of another make than the client."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

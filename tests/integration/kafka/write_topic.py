@@ -3,8 +3,6 @@
 python write_topic.py WAREHOUSE SERVERS before|after NUMBER
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

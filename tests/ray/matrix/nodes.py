@@ -5,8 +5,6 @@
 Prints a line of JSON a cell, and one at the end.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

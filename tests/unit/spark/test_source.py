@@ -1,7 +1,5 @@
 """Tables as Spark's format reads them, with a reader that is called without Spark."""
 
-from __future__ import annotations
-
 import pickle
 
 import pytest

@@ -1,7 +1,5 @@
 """Sums and means at the ends of their types: groups, frames and continuous queries agree."""
 
-from __future__ import annotations
-
 import math
 import re
 from decimal import Decimal
