@@ -2,21 +2,34 @@
 
 ``ingest`` against the same job pushing to actors that drop the rows; ``read``: SQL over a table
 against the same SQL over its compacted Parquet, with nothing to merge and with everything;
-``write``: the format against Spark's Parquet.
+``write``: the format against Spark's Parquet; ``memory``: the most that the driver and a Python
+worker hold of a write, a read and a stream of as many rows.
 
-python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3] [--only ingest|read|write]
+python tests/benchmarks/bench_spark.py [--rows 5000000] [--runs 3] [--only ingest|read|write|memory]
 """
 
 import shutil
 import statistics
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness import SCHEMA, batches, measure, parsed, peak_bytes, reset_peak, resident_bytes
+from harness import (
+    SCHEMA,
+    batches,
+    in_own_process,
+    measure,
+    parsed,
+    peak_bytes,
+    report,
+    reset_peak,
+    resident_bytes,
+)
 
 import pkray
 from pkray.scan.raw_files import divided
@@ -67,7 +80,12 @@ class DropTarget:
 
 
 def main() -> None:
-    options = parsed(__doc__, rows=5_000_000, runs=3, only="")
+    options = parsed(__doc__, rows=5_000_000, runs=3, only="", folder="")
+    if options.one:
+        run_in_session(options.one, options.folder, options.rows)
+        return
+    if options.only in ("", "memory"):
+        run_memory(options.rows)
     if options.only in ("", "read", "write"):
         with tempfile.TemporaryDirectory() as folder, pkray.connect(folder) as catalog:
             spark = pkray.spark.session("bench", memory="2g")
@@ -87,12 +105,7 @@ def main() -> None:
 
 def run_reads(catalog: pkray.Catalog, spark: Any, rows: int, runs: int) -> None:
     """Aggregate every column of a table: compacted, then with a tenth of its keys written anew."""
-    uncompacted = {"bucket": "2", "num-sorted-run.compaction-trigger": "100"}
-    table = catalog.create_table("bench.read", SCHEMA, ["k"], options=uncompacted)
-    for seed, batch in enumerate(batches(rows, rows, 1_000_000)):
-        with table.open_writer(f"bench-{seed}") as writer:
-            writer.upsert(batch)
-            writer.commit()
+    table = filled(catalog, rows)
     table.compact(full=True)
     sums = "count(*), sum(a), sum(b), max(s), max(ts), max(k)"
     raw, _ = divided(table.at().plan(None, None), table.location.open())
@@ -155,6 +168,77 @@ def run_writes(catalog: pkray.Catalog, spark: Any, rows: int, runs: int) -> None
         f"the driver grew by {max(growth) / 1e6:.0f} MB, the largest Python worker "
         f"{largest_worker() / 1e6:.0f} MB"
     )
+
+
+def run_memory(rows: int) -> None:
+    """Write, read and stream rows, each in a process of its own with a Spark of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        with pkray.connect(folder) as catalog:
+            filled(catalog, rows)
+        for name in ACTIONS:
+            given = ["--rows", str(rows), "--folder", folder, "--one", name]
+            found = in_own_process(__file__, *given)
+            print(
+                f"{rows:,} rows, {name}: the driver grew by {found.peak_bytes / 1e6:.0f} MB, the "
+                f"largest Python worker held {found.result / 1e6:.0f} MB"
+            )
+
+
+def filled(catalog: pkray.Catalog, rows: int) -> pkray.Table:
+    """Make a table that was never compacted, a commit a million rows."""
+    uncompacted = {"bucket": "2", "num-sorted-run.compaction-trigger": "100"}
+    table = catalog.create_table("bench.read", SCHEMA, ["k"], options=uncompacted)
+    for seed, batch in enumerate(batches(rows, rows, 1_000_000)):
+        with table.open_writer(f"bench-{seed}") as writer:
+            writer.upsert(batch)
+            writer.commit()
+    return table
+
+
+def write(catalog: pkray.Catalog, spark: Any, rows: int) -> None:
+    catalog.create_table("bench.write", NAMES, ["k"], options={"bucket": "2"})
+    pkray.spark.register(spark)
+    writer = spark.range(rows).selectExpr(*COLUMNS).write.format("pkray").mode("append")
+    writer.options(path=str(catalog.warehouse), table="bench.write").save()
+
+
+def read(catalog: pkray.Catalog, spark: Any, rows: int) -> None:
+    frame = pkray.spark.read(spark, catalog.load_table("bench.read"))
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def stream(catalog: pkray.Catalog, spark: Any, rows: int) -> None:
+    frame = pkray.spark.read_stream(spark, catalog.load_table("bench.read"))
+    frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
+
+
+ACTIONS = {
+    "a write by the format": write,
+    "a read, all rows merged": read,
+    "a stream of the content, merged": stream,
+}
+
+
+def run_in_session(name: str, folder: str, rows: int) -> None:
+    """Run an action in a session that has run a job before; report what it took of memory."""
+    with pkray.connect(folder) as catalog:
+        spark = pkray.spark.session("bench", memory="2g")
+        spark.range(1).collect()
+        largest, done = [0], threading.Event()
+
+        def watch() -> None:
+            while not done.wait(0.2):  # a worker may end before the action does
+                largest[0] = max(largest[0], largest_worker())
+
+        watching = threading.Thread(target=watch)
+        watching.start()
+        try:
+            measured = measure(lambda: ACTIONS[name](catalog, spark, rows))
+        finally:
+            done.set()
+            watching.join()
+        report(replace(measured, result=largest[0]))
+        pkray.spark.stop()
 
 
 def seconds(work: Callable[[], Any]) -> float:
