@@ -81,6 +81,7 @@ def rows_of(dataset) -> pa.Table:
     return pa.concat_tables(ray.get(dataset.to_arrow_refs()))
 
 
+@pytest.mark.slow
 def test_a_dataset_is_written_read_and_followed(data, table):
     from ray.data.expressions import col
 
@@ -336,7 +337,6 @@ def test_a_write_in_which_the_table_is_dropped_says_so(data, catalog, tmp_path):
     thread.join(60)
 
 
-@pytest.mark.slow
 def test_the_example_runs(catalog, monkeypatch, capsys):
     monkeypatch.setattr(pkray, "connect", lambda *_, **__: nullcontext(catalog))
     example = Path(__file__).parents[2] / "examples/ray_datasets.py"

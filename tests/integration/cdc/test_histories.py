@@ -114,7 +114,7 @@ def check_content(table: pkray.Table, history: Evolving) -> None:
 
 
 @pytest.mark.parametrize("format", JSON)
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_events_become_the_source_s_content(format: str, data: st.DataObject):
     becomes_the_content(format, data)
@@ -158,7 +158,7 @@ def avro_files(
     return files
 
 
-@settings(max_examples=examples(12))
+@settings(max_examples=examples(8))
 @given(data=st.data())
 def test_events_in_avro_become_the_source_s_content(data: st.DataObject):
     becomes_the_content_by_avro(data)
