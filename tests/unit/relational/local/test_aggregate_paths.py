@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pytest
 
-import pkray
+from pkray.api.relation import Relation
 from pkray.errors import EvaluationError
 from pkray.relational import changelog, from_arrow, query
 from tests.unit.relational.continuous.histories import Continuous
@@ -44,7 +44,7 @@ FORMS = {
 }
 
 
-def last(relation: pkray.Relation) -> tuple[str, Any]:
+def last(relation: Relation) -> tuple[str, Any]:
     """Give the type, and the last row's value or the error that there is instead."""
     kind = str(relation.schema.field("v").type)
     try:
