@@ -110,7 +110,16 @@ class Writer:
         text = f"{word}({operand} AS {type_text(kind)})"
         if kind.root.startswith("TIMESTAMP") and (kind.precision or 0) < 6:
             return at_precision(text, kind)
-        return text
+        return _SIZED.get(kind.root, "{0}").format(text, kind.length)
+
+
+_SIZED = {
+    "CHAR": "RPAD({0}, {1}, ' ')",
+    "VARCHAR": "LEFT({0}, {1})",
+    "BINARY": "RPAD({0}, {1}, X'00')",
+    "VARBINARY": "SUBSTRING({0}, 1, {1})",
+}
+"""Cuts and fills what is cast to a length, as Spark has none."""
 
 
 def check_compared(node: Node, names: Iterable[str]) -> None:

@@ -129,8 +129,15 @@ def _sized(texts: pa.Array, target: DataType) -> pa.Array:
 
 
 def _bytes_sized(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
-    """Cast bytes to bytes of another length."""
-    return array.cast(pa.binary()), None
+    """Cut bytes to the length of BINARY and VARBINARY, and fill BINARY up with zeros."""
+    plain = array.cast(pa.binary())
+    if target.length is None:
+        return plain, None
+    cut = pc.binary_slice(plain, 0, target.length)
+    if target.root == "BINARY":
+        cut = pc.binary_join_element_wise(cut, bytes(target.length), b"")
+        cut = pc.binary_slice(cut, 0, target.length)
+    return cut, None
 
 
 def _plain(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
@@ -224,7 +231,7 @@ _FROM_TEXT: dict[str, numbers.Converter] = {
     "DATE": parsing.parse_date,
     "TIMESTAMP": parsing.parse_timestamp,
     "TIME": parsing.parse_time,
-    "BYTES": _plain,
+    "BYTES": _bytes_sized,
 }
 _CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
     ("INTEGER", "INTEGER"): numbers.cast_integers,

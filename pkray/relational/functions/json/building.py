@@ -65,7 +65,7 @@ def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
     size = 1 if isinstance(values[0], pa.Scalar) else rows
     found = pa.array(
         [
-            None if value is None else encode(to_plain(value, kind))
+            None if value is None else encode(to_plain(value, kind, is_whole=True))
             for value in to_python_list(as_array(values[0], size))
         ],
         pa.string(),

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -217,20 +217,26 @@ def outcome_at(text: str, path: str, function: str, wrapper: str = "without") ->
 # --- Values of columns ----------------------------------------------------------------------------
 
 
-def to_plain(value: Any, kind: DataType) -> Any:
-    """Give a column's value as JSON has it; NULL fields of rows are left out."""
+def to_plain(value: Any, kind: DataType, *, is_whole: bool = False) -> Any:
+    """Give a column's value as JSON has it.
+
+    Args:
+        is_whole: write NULL fields of rows and all digits of a timestamp, as Flink does, and not
+            milliseconds, as Spark.
+    """
     if value is None:
         return None
+    plain = partial(to_plain, is_whole=is_whole)
     match kind.root:
         case "ROW":
             fields = kind.fields or ()
-            pairs = ((each.name, to_plain(value[each.name], each.type)) for each in fields)
-            return {name: plain for name, plain in pairs if plain is not None}
+            pairs = ((each.name, plain(value[each.name], each.type)) for each in fields)
+            return {name: made for name, made in pairs if is_whole or made is not None}
         case "ARRAY":
-            return [to_plain(each, _part(kind.element)) for each in value]
+            return [plain(each, _part(kind.element)) for each in value]
         case "MAP":
             key, item = _part(kind.key), _part(kind.value)
-            return {_key_text(k, key): to_plain(v, item) for k, v in value}
+            return {_key_text(k, key): plain(v, item) for k, v in value}
         case "DATE":
             return str(value)
         case "TIME":
@@ -239,7 +245,10 @@ def to_plain(value: Any, kind: DataType) -> Any:
             zone = "Z" if kind.root == "TIMESTAMP_LTZ" else ""
             if isinstance(value, str):  # later than Python's years
                 return value.replace(" ", "T", 1).removesuffix("Z") + zone
-            return value.replace(tzinfo=None).isoformat(timespec="milliseconds") + zone
+            text = value.replace(tzinfo=None).isoformat(
+                timespec="microseconds" if is_whole else "milliseconds"
+            )
+            return (text.rstrip("0").rstrip(".") if is_whole else text) + zone
         case "BYTES" | "BINARY" | "VARBINARY":
             return base64.b64encode(value).decode()
         case "FLOAT" | "DOUBLE" if not math.isfinite(value):

@@ -60,7 +60,7 @@ def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     if value.type.root == "MAP":
         return typed_call("map_value", value, coercion.cast_to(key, key_of(value)))
     if value.type.root == "ARRAY":
-        name = "array_item" if dialect is SPARK else "element_at"
+        name = "array_item" if dialect is SPARK else "try_element_at"
         if key.type.root in STRINGS and element_of(value).root == "ROW":
             raise UnsupportedError(
                 "a field of an array's rows is not taken at once: write transform(array, x -> x.f)"

@@ -12,7 +12,7 @@ from pkray.columns.keys import dense_ranks
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.function import Family, Resolver, Value, never, resolve
 from pkray.relational.functions.kernels import by_arrow, by_numpy
 from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
@@ -76,20 +76,45 @@ _LOGARITHMS: tuple[tuple[str, str, Any], ...] = (
         by_numpy(np.log1p, null_where=lambda number: number <= -1),
     ),
 )
+
+
+def _logarithm(name: str) -> Resolver:
+    """Resolve a logarithm; where there is none it is NULL, in flink -Infinity or NaN."""
+    plain = takes(name, double, gives=coercion.DOUBLE, nullable=True)
+
+    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        found = plain(arguments, dialect)
+        if dialect is Dialect.SPARK:
+            return found
+        assert isinstance(found, Call)
+        (number,) = found.arguments
+        zero, least, none = (
+            Literal(coercion.DOUBLE.with_nullable(False), each)
+            for each in (0.0, -math.inf, math.nan)
+        )
+        tests = [resolve(test, (number, zero), dialect) for test in ("equal", "less")]
+        return case_of(tests, [least, none, found], dialect)
+
+    return resolved
+
+
 for _name, _what, _kernel in _LOGARITHMS:
     MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
-        f"Give the {_what}; NULL where there is none.",
-        takes(_name, double, gives=coercion.DOUBLE, nullable=True),
+        f"Give the {_what}; where there is none NULL, in flink NaN or -Infinity.",
+        _logarithm(_name),
         _kernel,
     )
 
 
 def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
     check_count("log", arguments, 1, 2)
-    name = "ln" if len(arguments) == 1 else "log"
-    parameters = [double] * len(arguments)
-    return takes(name, *parameters, gives=coercion.DOUBLE, nullable=True)(arguments, dialect)
+    if len(arguments) == 1:
+        return resolve("ln", arguments, dialect)
+    if dialect is Dialect.FLINK:
+        base, number = (resolve("ln", (each,), dialect) for each in arguments)
+        return resolve("divide", (number, base), dialect)
+    return takes("log", double, double, gives=coercion.DOUBLE, nullable=True)(arguments, dialect)
 
 
 MATHEMATICS.infallible.add(

@@ -216,11 +216,26 @@ def _replaced(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.A
     return pc.if_else(inside, pc.binary_join_element_wise(before, after, ""), texts)
 
 
-_regex_function(
+def _replace(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    """Type it; in Flink's new text nothing but itself is meant."""
+    name = "regexp_replace"
+    if dialect is Dialect.FLINK and len(arguments) == 3:
+        new = text.taken(name, arguments, 2, dialect)
+        for special in "\\$":
+            pair = text_literal(special), text_literal(f"\\{special}")
+            new = function.resolve("replace", (new, *pair), dialect)
+        arguments = (*arguments[:2], new)
+    plain = takes(name, text, text, text, integer, gives=STRING, least=3)
+    return _with_pattern(name, plain)(arguments, dialect)
+
+
+TEXT.add(
     "regexp_replace(text, pattern, new [, position INT]) -> STRING",
-    "Put new text ($1 is the first group) in the place of all that a regular expression matches.",
-    _by_pattern(pa.string(), _replaced), text, integer, least=3,
-)  # fmt: skip
+    "Put new text in the place of all that a regular expression matches; $1 is the first group, "
+    "but in flink text like any other.",
+    _replace,
+    _by_pattern(pa.string(), _replaced),
+)
 _regex_function(
     "regexp_count(text, pattern) -> INT",
     "Count the matches of a regular expression.",

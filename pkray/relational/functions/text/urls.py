@@ -7,12 +7,14 @@ from urllib.parse import quote_plus, unquote_to_bytes
 import pyarrow as pa
 
 from pkray.errors import EvaluationError
-from pkray.relational.functions.function import Value
-from pkray.relational.functions.signatures import text
+from pkray.relational.dialect import Dialect
+from pkray.relational.functions.coercion import STRING
+from pkray.relational.functions.function import Resolver, Value
+from pkray.relational.functions.signatures import takes, text
 from pkray.relational.functions.text.slices import per_constants
-from pkray.relational.functions.text.text_function import text_function
+from pkray.relational.functions.text.text_function import TEXT, text_function
 from pkray.relational.functions.values import by_distinct
-from pkray.relational.plan.expressions import Call
+from pkray.relational.plan.expressions import Call, Expression
 
 _ESCAPED = "%[0-9A-Fa-f]{2}"
 _OTHER = r"[^\x00-\x9f\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
@@ -136,14 +138,27 @@ def _parse_url(call: Call, values: Sequence[Value], rows: int) -> Value:
     return per_constants(values, range(1, len(values)), parse, pa.string(), rows)
 
 
-for _name, _else in (("parse_url", ""), ("try_parse_url", "; NULL where the text is no URL")):
-    text_function(
+def _parsed(name: str) -> Resolver:
+    """Resolve parse_url and try_parse_url, which are one in flink."""
+
+    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+        known = "try_parse_url" if dialect is Dialect.FLINK else name
+        return takes(known, text, text, text, least=2, gives=STRING, nullable=True)(
+            arguments, dialect
+        )
+
+    return resolved
+
+
+for _name, _else in (
+    ("parse_url", "; in flink NULL where the text is no URL"),
+    ("try_parse_url", "; NULL where the text is no URL"),
+):
+    TEXT.add(
         f"{_name}(url, part [, key]) -> STRING",
         "Give HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY or USERINFO of a URL, or the value "
         f"of one key of its query{_else}.",
-        [text, text, text],
+        _parsed(_name),
         _parse_url,
-        least=2,
-        nullable=True,
         fallible=_name == "parse_url",
     )

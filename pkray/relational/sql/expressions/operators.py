@@ -7,6 +7,7 @@ from sqlglot import exp
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, NUMBERS, any_nullable, is_untyped_null
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan import expressions as ir
 from pkray.relational.sql.chains import OPERATORS as OPERATORS_OF_CHAINS
 from pkray.relational.sql.chains import OperatorChain
@@ -197,9 +198,28 @@ def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if isinstance(wanted, exp.Boolean):
         truth = ir.Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
         return binder.resolve("not_distinct", (binder.truth(value), truth))
-    if isinstance(wanted, exp.JSON) and not any(wanted.args.values()):
-        return binder.resolve("is_json", (binder.bind(value),))
+    if isinstance(wanted, exp.JSON):
+        kind = wanted.args.get("this") or "VALUE"
+        if kind in _JSON_KINDS and not (wanted.args.get("with_") or wanted.args.get("unique")):
+            return _is_json(binder, binder.bind(value), kind)
     raise UnsupportedError(f"{excerpt(node)} is not supported")
+
+
+_JSON_KINDS = {"VALUE": "", "OBJECT": r"^\s*\{", "ARRAY": r"^\s*\[", "SCALAR": r"^\s*[^\s{\[]"}
+"""What text of each kind begins with."""
+
+
+def _is_json(binder: BaseBinder, value: ir.Expression, kind: str) -> ir.Expression:
+    """Tell whether text is JSON of a kind; NULL is none in flink."""
+    found = binder.resolve("is_json", (value,))
+    if _JSON_KINDS[kind]:
+        found = _logical(
+            "and", (found, binder.resolve("rlike", (value, text_literal(_JSON_KINDS[kind]))))
+        )
+    if binder.dialect is Dialect.FLINK:
+        no = ir.Literal(BOOLEAN.with_nullable(False), False)
+        return binder.resolve("coalesce", (found, no))
+    return found
 
 
 def _between(binder: BaseBinder, node: exp.Expr) -> ir.Expression:

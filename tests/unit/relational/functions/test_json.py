@@ -73,7 +73,7 @@ def test_what_is_json() -> None:
 def test_is_json_is_written_as_flink_has_it() -> None:
     rows = from_arrow({"j": ["{}", "{", None]}, dialect=Dialect.FLINK)
     found = rows.select("j IS JSON AS a", "j IS NOT JSON AS b").to_arrow().to_pydict()
-    assert found == {"a": [True, False, None], "b": [False, True, None]}
+    assert found == {"a": [True, False, False], "b": [False, True, True]}
 
 
 def test_lengths_and_names() -> None:

@@ -181,7 +181,6 @@ def test_maps_are_made_of_two_arrays() -> None:
         (resolved("element_of", INTS, number(-1)), "has no such element"),
         (resolved("element_at", INTS, number(3)), "has no such element"),
         (resolved("element_at", INTS, number(0)), "counts from 1, not from 0"),
-        (resolved("element_of", INTS, number(3), dialect=FLINK), "has no such element"),
     ],
 )
 def test_a_place_outside_of_an_array_fails_with_the_row(call: Expression, message: str) -> None:
