@@ -145,7 +145,7 @@ class Measured:
 
     def _kept(self) -> Collected:
         """Collect what processes count."""
-        queries = [each.name for each in relational.list_queries(self._catalog)]
+        queries = [each.name for each in relational.list_queries(self._catalog, {})]
         is_gone = collection.unless_there(self._catalog.list_tables(), queries)
         itself = collection.without(REGISTRY.collect(self._catalog.warehouse), is_gone)
         if isinstance(self._catalog.runtime, Administered):
@@ -191,7 +191,7 @@ class Measured:
             yield names.TABLE_CONSUMER_LAG_SNAPSHOTS, (name, consumer.name), lag
 
     def _of_queries(self) -> Iterator[Reading]:
-        for query in relational.list_queries(self._catalog):
+        for query in relational.list_queries(self._catalog, {}):
             try:
                 yield from _of_query(query.name, query._watched.progress())
             except PkrayError as error:  # one that is being dropped

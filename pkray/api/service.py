@@ -141,8 +141,10 @@ class Service:
         """Say what runs, and where; what does not answer within some seconds is ``silent``."""
         placed = self._runs.placed()
         works = {each.name: each for each in placed if each.kind == "work"}
-        queries = []
-        for query in relational.list_queries(self._catalog):
+        broken: dict[str, PkrayError] = {}
+        found = relational.list_queries(self._catalog, broken)
+        queries = [Placed("query", name, "unknown") for name in broken]
+        for query in found:
             try:
                 state = str(query.status()["state"])
             except PkrayError:
@@ -252,7 +254,7 @@ class Service:
 
     def _collected(self) -> dict[str, Collected]:
         """Collect what the processes count, by process."""
-        queries = relational.list_queries(self._catalog)
+        queries = relational.list_queries(self._catalog, {})
         hosts = [_host_of(each) for each in queries]
         tables = self._catalog.list_tables()
         return self._runs.metrics(tables, [each.name for each in queries], hosts)

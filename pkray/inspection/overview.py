@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from pkray import relational
 from pkray.api.catalog import Catalog
 from pkray.api.query import Query
 from pkray.errors import PkrayError, TableNotFoundError, UnsupportedError
@@ -29,9 +30,15 @@ def home(catalog: Catalog) -> dict[str, Any]:
     """List tables and queries with their sizes and health, and what needs attention first."""
     collected = catalog.metrics().collected
     tables = [_table(name, collected) for name in catalog.list_tables()]
-    queries = [_query(each, collected) for each in catalog.queries()]
+    broken: dict[str, PkrayError] = {}
+    found = relational.list_queries(catalog, broken)
+    queries = [_query(relational.held(each), collected) for each in found]
     notes = [
         *_of_queries(queries),
+        *(
+            _note(0, "query", name, "cannot be read", _why(catalog, error))
+            for name, error in broken.items()
+        ),
         *_unreadable(catalog, tables),
         *_of_processes(catalog),
         *_of_tables(catalog, tables),
@@ -143,6 +150,10 @@ def _cut(why: str) -> str:
     return why if len(why) <= _FAILURE_LETTERS else f"{why[:_FAILURE_LETTERS]}…"
 
 
+def _why(catalog: Catalog, error: PkrayError) -> str:
+    return _cut(redact(str(error), catalog.storage_options))
+
+
 def _unreadable(catalog: Catalog, tables: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Name the tables whose metadata cannot be read: those without a size may be some."""
     for each in tables:
@@ -153,8 +164,7 @@ def _unreadable(catalog: Catalog, tables: list[dict[str, Any]]) -> Iterator[dict
         except TableNotFoundError:  # it is being dropped
             continue
         except PkrayError as error:
-            why = _cut(redact(str(error), catalog.storage_options))
-            yield _note(0, "table", each["name"], "cannot be read", why)
+            yield _note(0, "table", each["name"], "cannot be read", _why(catalog, error))
 
 
 def _of_processes(catalog: Catalog) -> Iterator[dict[str, Any]]:

@@ -173,6 +173,24 @@ def test_home_names_a_table_that_cannot_be_read_beside_the_others(catalog, table
     assert damaged.partition("*")[0].rpartition("/")[2] in note["failure"]
 
 
+@pytest.mark.parametrize("damaged", [b"", b"damaged by somebody"])
+def test_home_and_metrics_go_on_beside_a_query_that_cannot_be_read(catalog, table, damaged):
+    query = catalog.sql("SELECT id FROM shop.orders").materialize("shop.broken")
+    query.stop(_WAIT_SECONDS)
+    warehouse = Path(table.location.url).parents[1]
+    (definition,) = warehouse.glob(".queries/shop.broken/definitions/*")
+    whole = definition.read_bytes()
+    definition.write_bytes(damaged)
+    try:
+        (note,) = attention(catalog)
+        assert "pkray_table_rows" in catalog.metrics().to_text()
+    finally:
+        definition.write_bytes(whole)
+        query.drop()
+    assert (note["kind"], note["name"], note["text"]) == ("query", "shop.broken", "cannot be read")
+    assert "definition-" in note["failure"]
+
+
 def test_an_empty_table_needs_no_attention(catalog):
     catalog.create_table("shop.empty", [("id", "INT")], ["id"])
     assert attention(catalog) == []

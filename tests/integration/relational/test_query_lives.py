@@ -17,6 +17,7 @@ from pkray import errors
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.begun import free_others
+from pkray.relational.continuous.queries.wanted import resume_wanted
 from tests.integration.relational.changed_rows import Rows, change, rows_of
 from tests.waiting import wait_until
 
@@ -702,3 +703,17 @@ def test_waiting_for_a_query_that_failed_elsewhere_says_why(shop):
     shop.opened[0].close()
     with pytest.raises(errors.QueryFailedError, match="zero"):
         shop.open().query("default.r").wait({"default.t": 1})
+
+
+def test_a_query_comes_back_beside_one_whose_definition_is_damaged(shop):
+    shop.begun({1: 1})
+    shop.catalog.sql(PLAIN).materialize("default.other")
+    shop.catalog.close()
+    (definition,) = shop.folder.glob(".queries/default.other/definitions/*")
+    definition.write_bytes(b"")
+    again = shop.open()
+    resumed = resume_wanted(again)
+    assert resumed["default.r"] is None
+    assert isinstance(resumed["default.other"], errors.PkrayError)
+    newest = change(again.load_table("default.t"), {2: 2})
+    again.query("default.r").wait({"default.t": newest})

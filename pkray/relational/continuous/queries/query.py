@@ -415,6 +415,6 @@ def find_query(catalog: Catalog, name: str) -> Query:
     return Query(StoredQuery(catalog, found))
 
 
-def list_queries(catalog: Catalog) -> list[Query]:
-    """List all queries of a warehouse."""
-    return [Query(StoredQuery(catalog, each)) for each in QueryStore(catalog.store).all()]
+def list_queries(catalog: Catalog, broken: dict[str, PkrayError] | None = None) -> list[Query]:
+    """List all queries of a warehouse; as of ``QueryStore.all``."""
+    return [Query(StoredQuery(catalog, each)) for each in QueryStore(catalog.store).all(broken)]

@@ -11,9 +11,15 @@ from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.queries.watched import Watched
 
 
-def wanted_queries(catalog: Catalog) -> list[StoredQuery]:
-    """List the queries that people want to run, and that have neither failed nor ended."""
-    stored = (StoredQuery(catalog, each) for each in QueryStore(catalog.store).all())
+def wanted_queries(
+    catalog: Catalog, broken: dict[str, PkrayError] | None = None
+) -> list[StoredQuery]:
+    """List the queries that people want to run, and that have neither failed nor ended.
+
+    Args:
+        broken: as of ``QueryStore.all``.
+    """
+    stored = (StoredQuery(catalog, each) for each in QueryStore(catalog.store).all(broken))
     return [each for each in stored if each.definition.tables and _is_wanted(each)]
 
 
@@ -62,7 +68,10 @@ def _is_wanted(query: StoredQuery) -> bool:
 
 
 def _resumed(catalog: Catalog) -> Iterator[tuple[str, PkrayError | None]]:
-    for query in wanted_queries(catalog):
+    broken: dict[str, PkrayError] = {}
+    wanted = wanted_queries(catalog, broken)
+    yield from broken.items()
+    for query in wanted:
         try:
             start(query, feeds=False)
         except PkrayError as error:

@@ -10,7 +10,7 @@ from pkray.errors import MissingFileError
 from pkray.storage.object_store import ObjectStore
 
 _EMPTIED = b"emptied"
-"""What is left of a file whose number stays taken; shorter than any value."""
+"""What is left of a file whose number stays taken; shorter than any value that is whole."""
 
 
 class NumberedFiles:
@@ -30,7 +30,7 @@ class NumberedFiles:
         while True:
             sizes = self._sizes()
             number = max(sizes, default=-1)
-            if number < 0 or sizes[number] <= len(_EMPTIED):
+            if number < 0 or sizes[number] == len(_EMPTIED):
                 return number, None
             try:
                 data = self._store.read(self.path(number))
@@ -50,7 +50,7 @@ class NumberedFiles:
     def empty(self, until: int) -> None:
         """Delete the values up to a number, and the one of it last; the numbers stay taken."""
         for number, size in sorted(self._sizes().items()):
-            if number <= until and size > len(_EMPTIED):
+            if number <= until and size != len(_EMPTIED):
                 self._store.write(self.path(number), _EMPTIED)
 
     def path(self, number: int) -> str:

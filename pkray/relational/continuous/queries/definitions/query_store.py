@@ -108,8 +108,12 @@ class QueryStore:
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
 
-    def all(self) -> list[Definition]:
+    def all(self, broken: dict[str, errors.PkrayError] | None = None) -> list[Definition]:
         """Read what all queries are.
+
+        Args:
+            broken: takes the errors of those that cannot be read, by their names; None: the first
+                of them is raised.
 
         Raises:
             StorageError: nothing is listed in the warehouse, and something is there.
@@ -117,7 +121,14 @@ class QueryStore:
         folders = self._store.list_dirs(FOLDER)
         if not folders:
             check_empty(self._store)
-        found = (self.find(each.rstrip("/").rpartition("/")[2]) for each in folders)
+        found = []
+        for name in (each.rstrip("/").rpartition("/")[2] for each in folders):
+            try:
+                found.append(self.find(name))
+            except errors.PkrayError as error:
+                if broken is None:
+                    raise
+                broken[name] = error
         return [each for each in found if each is not None]
 
     def folder(self, definition: Definition) -> ObjectStore:
