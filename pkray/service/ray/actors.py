@@ -14,6 +14,7 @@ from ray.util import list_named_actors
 
 from pkray import spans
 from pkray.clock import now_millis
+from pkray.errors import ServiceUnavailableError
 from pkray.service import versions
 from pkray.service.call_limits import CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
@@ -95,14 +96,23 @@ def owner_client(
     Args:
         look: as of `RayHandle`.
         start: starts owners that are dead for good; by default others do.
+
+    Raises:
+        ServiceUnavailableError: there is no such owner, as after the table was dropped.
     """
+    label = owner_label(location, index)
 
     def find() -> Any:
         start()
         return ray.get_actor(owner_name(location, index), NAMESPACE)
 
-    actor = ray.get_actor(owner_name(location, index), NAMESPACE)
-    return OwnerClient(RayHandle(actor, owner_label(location, index), limits, look, find))
+    actor = found_actor(owner_name(location, index))
+    if actor is None:
+        raise ServiceUnavailableError(
+            f"{label} does not run: load the table again, which starts it unless it was dropped",
+            callee=label,
+        )
+    return OwnerClient(RayHandle(actor, label, limits, look, find))
 
 
 def service_name(location: TableLocation) -> str:
