@@ -214,8 +214,8 @@ def stream(catalog: pkray.Catalog, spark: Any, rows: int) -> None:
 
 ACTIONS = {
     "a write by the format": write,
-    "a read, all rows merged": read,
-    "a stream of the content, merged": stream,
+    "a read": read,
+    "a stream of the content": stream,
 }
 
 
