@@ -212,11 +212,7 @@ def stream(catalog: pkray.Catalog, spark: Any, rows: int) -> None:
     frame.writeStream.format("noop").trigger(availableNow=True).start().awaitTermination()
 
 
-ACTIONS = {
-    "a write by the format": write,
-    "a read": read,
-    "a stream of the content": stream,
-}
+ACTIONS = {"a write by the format": write, "a read": read, "a stream of the content": stream}
 
 
 def run_in_session(name: str, folder: str, rows: int) -> None:

@@ -6,6 +6,7 @@ One history of rows is cut at random, and compared with what the rows make one b
 import copy
 import random
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, cast
 
@@ -143,8 +144,8 @@ class CutHistory:
         result = compactor.run(unit, self.bucket.committed)
         if later and self.schema.core.write_only:
             self._cut("commit")
-        if not {file.file_name for file in result.before} <= self.bucket.committed.file_names:
-            return
+        if not _places(result.before) <= _places(self.bucket.committed.files):
+            return  # a commit of it would meet a conflict
         self.bucket.committed = self.bucket.committed.apply(result.before, result.after)
         self._replay(self.bucket.rows_of(result.changelog))
 
@@ -202,6 +203,10 @@ class CutHistory:
             for number, key in self.keys.items()
             if key.row is not None
         }
+
+
+def _places(files: Iterable[DataFileMeta]) -> set[tuple[int, str]]:
+    return {(file.level, file.file_name) for file in files}
 
 
 def normal(values: list[Any]) -> list[Any]:
