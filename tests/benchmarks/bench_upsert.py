@@ -6,15 +6,22 @@ Each engine runs in a process of its own, in turn; ratios are of rows per proces
 """
 
 import argparse
+import os
+import shutil
 import statistics
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from harness import SCHEMA, batches, in_turn, measure, report, warm_up
+
+from pkray.java import require_java
 
 Engine = Callable[[list[pa.Table], str], object]
 
@@ -78,6 +85,38 @@ def paimon_rust(tables: list[pa.Table], folder: str) -> object:
     return None
 
 
+def paimon_java() -> Engine:
+    """Compile what writes rows to Paimon's Java core; its process starts while it is measured."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.interop_java import java_core
+
+    java, jars = require_java() / "bin" / "java", java_core.with_hadoop(java_core.find_jar())
+    classes = tempfile.mkdtemp()
+    java_core.compile_java(java, jars, Path(__file__).with_name("Upserts.java"), Path(classes))
+
+    def write(tables: list[pa.Table], folder: str) -> object:
+        import pkray
+
+        with pkray.connect(folder) as catalog:
+            table = catalog.create_table(
+                "bench.t", SCHEMA, primary_keys=["k"], options=JAVA_OPTIONS
+            )
+        for number, rows in enumerate(tables):
+            for name in SCHEMA.names:
+                data = rows.column(name).combine_chunks().buffers()[-1]
+                Path(folder, f"{name}{number}").write_bytes(data)
+        path = os.pathsep.join(map(str, [classes, *jars]))
+        command = [str(java), "--add-opens=java.base/java.nio=ALL-UNNAMED", "-Xmx4g", "-cp", path]
+        arguments = ["Upserts", table.location.url, folder, str(len(tables))]
+        subprocess.run([*command, *arguments], check=True, capture_output=True)
+        shutil.rmtree(classes)
+        with pkray.connect(folder) as catalog:
+            assert catalog.load_table("bench.t").latest_snapshot().commit_identifier
+        return None
+
+    return write
+
+
 def delta(tables: list[pa.Table], folder: str) -> object:
     from deltalake import DeltaTable, write_deltalake
 
@@ -111,6 +150,12 @@ def duck(tables: list[pa.Table], folder: str) -> object:
     return None
 
 
+JAVA_OPTIONS = {
+    "bucket": "1",
+    "file.format": "parquet",
+    "file.compression": "zstd",
+    "file.compression.zstd-level": "1",
+}
 OPTIONS: dict[str, str] = {}
 """Table options of pkray's, from the command line."""
 
@@ -122,15 +167,16 @@ ENGINES: dict[str, Engine] = {
     "duckdb": duck,
 }
 MODULES = {"paimon-rust": "pypaimon_rust.datafusion", "delta": "deltalake", "duckdb": "duckdb"}
-GOALS = {"floor": 0.40, "paimon-rust": 1.5, "delta": 10.0, "duckdb": 10.0}
+GOALS = {"floor": 0.40, "paimon-rust": 1.5, "paimon-java": 1.5, "delta": 10.0, "duckdb": 10.0}
 
 
 def run_one(engine: str, rows: int, batch_rows: int) -> None:
     tables = list(batches(rows, rows // 2, batch_rows))
     pc.sum(tables[0].column("a"))
     warm_up(*(MODULES[name] for name in (engine,) if name in MODULES))
+    work = paimon_java() if engine == "paimon-java" else ENGINES[engine]
     with tempfile.TemporaryDirectory() as folder:
-        report(measure(lambda: ENGINES[engine](tables, folder)))
+        report(measure(lambda: work(tables, folder)))
 
 
 def main() -> None:

@@ -68,8 +68,13 @@ def _jars(names: Sequence[str]) -> list[Path]:
     return [jar for name in names for jar in sorted(_JARS.glob(name))]
 
 
-def _compile(java: Path, jars: Sequence[Path], folder: Path) -> None:
-    """Compile the driver by the compiler that Spark brings: a Java to run has none."""
+def with_hadoop(jar: Path) -> list[Path]:
+    """The core's jar, and those that it needs beside it."""
+    return [jar, *_jars(_OF_SPARK)]
+
+
+def compile_java(java: Path, jars: Sequence[Path], source: Path, folder: Path) -> None:
+    """Compile a class by the compiler that Spark brings: a Java to run has none."""
     (py4j,) = _jars(["py4j-*"])
     gateway = JavaGateway.launch_gateway(
         classpath=os.pathsep.join(map(str, [*jars, *_jars(_OF_COMPILER)])),
@@ -84,7 +89,7 @@ def _compile(java: Path, jars: Sequence[Path], folder: Path) -> None:
         compiler.setTargetVersion(8)
         compiler.setDestinationDirectory(jvm.java.io.File(str(folder)), False)
         sources = gateway.new_array(jvm.java.io.File, 1)
-        sources[0] = jvm.java.io.File(str(_HERE / "Driver.java"))
+        sources[0] = jvm.java.io.File(str(source))
         compiler.compile(sources)
     finally:
         gateway.shutdown()
@@ -105,8 +110,8 @@ class JavaCore:
         scratch = folder / "scratch"
         scratch.mkdir()
         java = require_java() / "bin" / "java"
-        jars = [jar, *_jars(_OF_SPARK)]
-        _compile(java, jars, folder)
+        jars = with_hadoop(jar)
+        compile_java(java, jars, _HERE / "Driver.java", folder)
         self._log = folder / "java.log"
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(

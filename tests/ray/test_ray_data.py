@@ -32,6 +32,7 @@ from tests.integration.cdc.histories import (
     by_chance,
     evolving_histories,
 )
+from tests.integration.readers import read_with_rust
 from tests.ray.conftest import served
 from tests.waiting import wait_until
 
@@ -183,6 +184,8 @@ class Modelled:
         """Read each snapshot, one by tasks that are killed, and the changes between two."""
         for number, content in self.at.items():
             check_rows(self.table.to_arrow(snapshot_id=number), content)
+        warehouse = str(Path(self.table.location.url).parents[1])
+        check_rows(read_with_rust(warehouse, self.table.name), self.content)
         first, last = sorted(self.rng.sample(sorted(self.at), 2))
         marked = pkray.ray_data.read(self.table, snapshot_id=last).map_batches(
             lambda batch: batch.append_column(BLOCK, pc.bit_wise_and(batch["id"], 1)),

@@ -39,6 +39,7 @@ from tests.integration.cdc.histories import (
     maxwell_streams,
     shortened,
 )
+from tests.integration.readers import read_with_rust
 
 JSON = ("debezium-json", "maxwell-json", "canal-json")
 BEAT = 9
@@ -106,11 +107,13 @@ def load_both(table: pkray.Table, history: Evolving, before: Load, after: Load) 
 
 
 def check_content(table: pkray.Table, history: Evolving) -> None:
-    """Check that a table has the rows that a history says."""
+    """Check that a table has the rows that a history says, as another reader finds it as well."""
     names = (*table.arrow_schema.names, NEW)
     rows = [{n: value for n, value in row.items() if n in names} for row in history.after.content]
     evolution = history.evolution
-    assert folded(table.to_arrow().to_pylist(), evolution) == folded(rows, evolution)
+    others = read_with_rust(str(Path(table.location.url).parents[1]), table.name)
+    for found in (table.to_arrow(), others):
+        assert folded(found.to_pylist(), evolution) == folded(rows, evolution)
 
 
 @pytest.mark.parametrize("format", JSON)
