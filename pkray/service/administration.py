@@ -78,7 +78,6 @@ class Administration(Protocol):
             table: its name.
             url: of its root.
         """
-        ...
 
     def workers_of(self, thing: str) -> list[str]:
         """Name the actors in which a table, or work, has something."""

@@ -34,6 +34,7 @@ ROWS = from_arrow(
         ("LOG(2, z)", -math.inf),
         ("LOG(z, 2)", -0.0),
         ("LOG2(NULLIF(z, 0))", None),
+        ("LOG1P(z)", 0.0),
         ("JSON_STRING(u)", '"2024-02-29T13:14:15.12345"'),
         ("JSON_STRING(CAST(u AS TIMESTAMP(0)))", '"2024-02-29T13:14:15"'),
         ("JSON_OBJECT('k' VALUE r)", '{"k":{"p":null,"q":"x"}}'),

@@ -285,7 +285,7 @@ def _added(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
 
 
 _SAME = ("id", "watermark")
-"""What the workers of a query have in common."""
+"""Name what the workers of a query have in common."""
 
 
 def _sum(name: str, one: Any, other: Any) -> Any:

@@ -70,11 +70,6 @@ _LOGARITHMS: tuple[tuple[str, str, Any], ...] = (
     ("ln", "natural logarithm", by_numpy(np.log, null_where=_not_positive)),
     ("log2", "logarithm to base 2", by_numpy(np.log2, null_where=_not_positive)),
     ("log10", "logarithm to base 10", by_numpy(np.log10, null_where=_not_positive)),
-    (
-        "log1p",
-        "natural logarithm of 1 more than a number",
-        by_numpy(np.log1p, null_where=lambda number: number <= -1),
-    ),
 )
 
 
@@ -105,6 +100,12 @@ for _name, _what, _kernel in _LOGARITHMS:
         _logarithm(_name),
         _kernel,
     )
+MATHEMATICS.infallible.add(
+    "log1p(number DOUBLE) -> DOUBLE",
+    "Give the natural logarithm of 1 more than a number; NULL where there is none.",
+    takes("log1p", double, gives=coercion.DOUBLE, nullable=True),
+    by_numpy(np.log1p, null_where=lambda number: number <= -1),
+)
 
 
 def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:

@@ -206,7 +206,7 @@ def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
 
 
 _JSON_KINDS = {"VALUE": "", "OBJECT": r"^\s*\{", "ARRAY": r"^\s*\[", "SCALAR": r"^\s*[^\s{\[]"}
-"""What text of each kind begins with."""
+"""Match how text of each kind begins."""
 
 
 def _is_json(binder: BaseBinder, value: ir.Expression, kind: str) -> ir.Expression:

@@ -10,7 +10,7 @@ from pkray.errors import MissingFileError
 from pkray.storage.object_store import ObjectStore
 
 _EMPTIED = b"emptied"
-"""What is left of a file whose number stays taken; shorter than any value that is whole."""
+"""Stays of a file whose number stays taken; it is shorter than any value that is whole."""
 
 
 class NumberedFiles:
