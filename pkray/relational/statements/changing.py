@@ -15,7 +15,7 @@ from pkray.relational.api import composing
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.catalog import Catalog
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.casts.assignment import assigned
+from pkray.relational.functions.casts.assignment import assigned_whole
 from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Literal, all_of
 from pkray.relational.plan.nodes import Filter, Node, Project, Sink, Values
 from pkray.relational.session import QuerySession
@@ -351,7 +351,7 @@ def _assigned(plan: Node, table: Table, targets: Sequence[str]) -> Node:
         kind = table.schema.field(target).type
         value: Expression = Literal(kind.with_nullable(True), None)
         if not _is_null(plan, field.name):
-            value = assigned(ColumnRef(field.type, field.name), kind, target)
+            value = assigned_whole(ColumnRef(field.type, field.name), kind, target)
         columns.append((target, value))
     return Project(plan, tuple(columns))
 

@@ -89,6 +89,24 @@ def test_an_insert_runs_when_it_is_told_to(catalog, t):
         statement.start()
 
 
+@pytest.mark.parametrize("dialect", ["spark", "flink"])
+@pytest.mark.parametrize(
+    ("kind", "long", "fits", "stored"),
+    [
+        ("VARCHAR(2)", "'abc'", "'ab'", "ab"),
+        ("CHAR(2)", "'abc'", "'a'", "a "),
+        ("BINARY(2)", "X'616263'", "X'6162'", b"ab"),
+        ("VARBINARY(2)", "X'616263'", "X'61'", b"a"),
+    ],
+)
+def test_an_insert_cuts_no_values(catalog, kind, long, fits, stored, dialect):
+    table = catalog.create_table("default.sized", [("k", "INT"), ("v", kind)], ["k"])
+    with pytest.raises(errors.InputError, match="does not fit"):
+        catalog.sql(f"INSERT INTO sized VALUES (1, {long})", dialect=dialect).run()
+    catalog.sql(f"INSERT INTO sized VALUES (1, {fits})", dialect=dialect).run()
+    assert table.to_arrow().to_pylist() == [{"k": 1, "v": stored}]
+
+
 def test_columns_that_an_insert_does_not_name_are_null(catalog, t):
     catalog.sql("INSERT INTO t (n, id) SELECT 7, 9").run()
     assert rows(catalog, "SELECT id, v, CAST(n AS STRING) FROM t WHERE id = 9") == [
