@@ -1,5 +1,6 @@
 """A warehouse of a test's own, and an endpoint of S3 (moto's server) for those that want one."""
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,24 @@ def catalog(tmp_path: Path) -> Iterator[pkray.Catalog]:
 
 @pytest.fixture(scope="session")
 def endpoint() -> Iterator[str]:
+    from moto.s3.responses import S3Response
     from moto.server import ThreadedMotoServer  # takes a second: most tests need none
 
+    put_object = S3Response.put_object
+    putting = threading.Lock()
+
+    def put_alone(self: S3Response) -> Any:
+        """Look and put at once, as stores do: moto lets another put come between the two."""
+        with putting:
+            return put_object(self)
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(S3Response, "put_object", put_alone)
+        server.start()
+        host, port = server.get_host_and_port()
+        yield f"http://{host}:{port}"
+        server.stop()
 
 
 @pytest.fixture(scope="session")
