@@ -12,7 +12,10 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.errors import ChangeSourceError
 from pkray.extras import require_extra
@@ -26,30 +29,25 @@ _PATIENCE = 60.0
 """Seconds for the engine to end."""
 
 
-class Event(NamedTuple):
-    """One event.
-
-    Attributes:
-        topic: the connector's prefix, and the table's name.
-        value: JSON; None for a tombstone.
-    """
-
-    topic: str
-    value: str | None
-
-
 class Batch:
     """Some events, for which the engine waits.
 
     Args:
+        topics: the connector's prefix and the table's name of each event.
+        values: JSON of each event; the text null for a tombstone.
         place: JSON, of the connector's place after the last one.
     """
 
-    def __init__(self, events: list[Event], place: str) -> None:
-        self.events = events
+    def __init__(self, topics: pa.Array, values: pa.Array, place: str) -> None:
+        self.topics = topics
+        self.values = values
         self.place = place
         self.is_done = False
         self._released = threading.Event()
+
+    def of(self, topic: str) -> pa.Array:
+        """Give the values of a topic's events, in their order."""
+        return self.values.filter(pc.equal(self.topics, topic))
 
     @property
     def is_of_snapshot(self) -> bool:
@@ -91,6 +89,7 @@ class Engine:
         try:
             start_java()
             self._engine = self._built(place)
+            self._topic, self._value = _reader("destination"), _reader("value")
             self._thread = threading.Thread(target=self._engine.run, daemon=True)
             self._thread.start()
         except BaseException:
@@ -168,11 +167,7 @@ class Engine:
         """Take what Java brings, and wait until it is released."""
         last = records[len(records) - 1]
         place = _mapper().writeValueAsString(last.sourceRecord().sourceOffset())
-        events = [
-            Event(str(each.destination()), None if each.value() is None else str(each.value()))
-            for each in records
-        ]
-        batch = Batch(events, str(place))
+        batch = Batch(_lines(records, self._topic), _lines(records, self._value), str(place))
         while not self._closed.is_set():
             try:
                 self._batches.put(batch, timeout=_TICK)
@@ -223,6 +218,28 @@ def _mapper() -> Any:
     import jpype
 
     return jpype.JClass("com.fasterxml.jackson.databind.ObjectMapper")()
+
+
+def _reader(name: str) -> Any:
+    """Make a Java function that reads a property of events, without a call from here for each."""
+    import jpype
+
+    java = jpype.JClass
+    event = java("io.debezium.engine.ChangeEvent").class_
+    found = event.getMethod(name)
+    handle = java("java.lang.invoke.MethodHandles").publicLookup().unreflect(found)
+    function = java("java.util.function.Function").class_
+    return java("java.lang.invoke.MethodHandleProxies").asInterfaceInstance(function, handle)
+
+
+def _lines(records: Any, reader: Any) -> pa.Array:
+    """Read a property of all events at once; JSON and names of topics have no line ends."""
+    import jpype
+
+    joining = jpype.JClass("java.util.stream.Collectors").joining("\n")
+    return pa.array(
+        str(records.stream().map(reader).collect(joining)).split("\n"), pa.large_string()
+    )
 
 
 def _consumer(engine: Engine) -> Any:

@@ -17,6 +17,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pkray.cdc.bad_records import BadRecords
 from pkray.cdc.decoder import BadRecord, ChangeFormat, NewColumnsPolicy, Records
@@ -401,17 +402,16 @@ class _Run:
         self._committed, self._reached = time.monotonic(), _lsn(place)
 
     def _rows(self, batch: Batch) -> pa.Table | None:
-        topic = f"{_PREFIX}.{self._source.source}"
-        texts = [each.value for each in batch.events if each.topic == topic]
-        if not texts:
+        texts = batch.of(f"{_PREFIX}.{self._source.source}")
+        if not len(texts):
             return None
-        records = Records(pa.array(texts, pa.large_string()), self._source.described)
+        records = Records(texts, self._source.described)
         return self._load.complete(self._decoder.decode(records), records)
 
     def _has_mark(self, batch: Batch) -> bool:
         sought = base64.b64encode(str(self._mark).encode()).decode()
-        topic = f"{_PREFIX}.message"
-        return any(each.topic == topic and sought in (each.value or "") for each in batch.events)
+        messages = batch.of(f"{_PREFIX}.message")
+        return bool(pc.any(pc.match_substring(messages, sought)).as_py())
 
     def _watch(self) -> None:
         """Warn of a log that grows behind the slot."""
