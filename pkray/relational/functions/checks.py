@@ -9,8 +9,15 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import boolean, check_count, takes, text, wrong_argument
+from pkray.relational.functions.function import (
+    Family,
+    Resolver,
+    Value,
+    Written,
+    never,
+    wrong_argument,
+)
+from pkray.relational.functions.signatures import boolean, takes, text
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
 
@@ -26,7 +33,7 @@ def _raised(message: str) -> Expression:
 @CONDITIONAL.kernel(
     "raise_error(message) -> STRING",
     "Stop the query with a message.",
-    takes("raise_error", text, gives=STRING, nullable=True),
+    takes(text, gives=STRING, nullable=True),
     spark=lambda call, arguments: f"CAST(raise_error({arguments[0]}) AS STRING)",
     deterministic=False,
 )
@@ -37,16 +44,16 @@ def _raise(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pa.nulls(0, pa.string())
 
 
-def _assert_true(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("assert_true", arguments, 1, 2)
-    condition = boolean.taken("assert_true", arguments, 0, dialect)
+def _assert_true(call: Written) -> Expression:
+    call.between(1, 2)
+    condition = boolean.taken(call, 0)
     failure = _raised("the condition of assert_true is not true")
-    if len(arguments) > 1:
-        failure = function.resolve("raise_error", arguments[1:], dialect)
+    if len(call.arguments) > 1:
+        failure = function.resolve("raise_error", call.arguments[1:], call.dialect)
     holds = function.resolve(
-        "not_distinct", (condition, Literal(BOOLEAN.with_nullable(False), True)), dialect
+        "not_distinct", (condition, Literal(BOOLEAN.with_nullable(False), True)), call.dialect
     )
-    return case_of([holds], [untyped_null(), failure], dialect)
+    return case_of([holds], [untyped_null(), failure], call.dialect)
 
 
 CONDITIONAL.add(
@@ -85,28 +92,27 @@ _SPARK_NAMES = {
 }
 
 
-def _typeof(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("typeof", arguments, 1, 1)
-    kind = arguments[0].type
-    said = str(kind) if dialect is Dialect.FLINK else _spark_name(kind)
+def _typeof(call: Written) -> Expression:
+    (value,) = call.exactly(1)
+    kind = value.type
+    said = str(kind) if call.dialect is Dialect.FLINK else _spark_name(kind)
     return Literal(STRING.with_nullable(False), said)
 
 
 CONDITIONAL.add("typeof(x) -> STRING", "Name the type of a value.", _typeof, never)
 
 
-def _element(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("element", arguments, 1, 1)
-    (array,) = arguments
+def _element(call: Written) -> Expression:
+    (array,) = call.exactly(1)
     if array.type.root != "ARRAY":
         raise wrong_argument("element", 0, array, "an ARRAY")
-    size = function.resolve("array_size", (array,), dialect)
+    size = function.resolve("array_size", (array,), call.dialect)
     one = Literal(size.type.with_nullable(False), 1)
     first = Literal(INT.with_nullable(False), 1)
-    too_many = function.resolve("greater", (size, one), dialect)
-    element = function.resolve("try_element_at", (array, first), dialect)
+    too_many = function.resolve("greater", (size, one), call.dialect)
+    element = function.resolve("try_element_at", (array, first), call.dialect)
     failure = cast_to(_raised("element is of an ARRAY with more than one element"), element.type)
-    return case_of([too_many], [failure, element], dialect)
+    return case_of([too_many], [failure, element], call.dialect)
 
 
 NESTED.only(Dialect.FLINK).add(
@@ -118,7 +124,7 @@ NESTED.only(Dialect.FLINK).add(
 
 
 def _refused(name: str, remedy: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    def resolve(call: Written) -> Expression:
         raise UnsupportedError(f"{name} is not offered: {remedy}", function=name)
 
     return resolve

@@ -22,8 +22,8 @@ from pkray.relational.functions.coercion import (
     wider,
 )
 from pkray.relational.functions.evaluation.compiled import fold
-from pkray.relational.functions.function import Family, Resolver, Value
-from pkray.relational.functions.signatures import anything, boolean, check_count, takes, text
+from pkray.relational.functions.function import Family, Value, Written
+from pkray.relational.functions.signatures import anything, boolean, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -34,19 +34,17 @@ COMPARISON = Family("comparison")
 _EQUALITIES = ("equal", "not_equal", "not_distinct")
 Compare: TypeAlias = Callable[[Value, Value], Value]
 Writing: TypeAlias = Callable[[Call, Sequence[str]], str]
-_TRUTH = BOOLEAN.with_nullable(False)
 NOT_NULL_STRING = DataType("STRING", nullable=False)
 
 
-def _pair(
-    name: str, arguments: tuple[Expression, ...], dialect: Dialect
-) -> tuple[Expression, Expression]:
+def _pair(call: Written) -> tuple[Expression, Expression]:
     """Bring two values to one type; a constant is brought to the other's type where it fits."""
-    check_count(name, arguments, 2, 2)
-    left, right = _fitted(arguments[0], arguments[1]), _fitted(arguments[1], arguments[0])
-    left, right = coerced((left, right), dialect, "compared values")
-    if not (name in _EQUALITIES or has_order(left.type)):
-        raise UnsupportedError(f"{left.type} values cannot be compared by {name}")
+    one, other = call.exactly(2)
+    left, right = coerced(
+        (_fitted(one, other), _fitted(other, one)), call.dialect, "compared values"
+    )
+    if not (call.name in _EQUALITIES or has_order(left.type)):
+        raise UnsupportedError(f"{left.type} values cannot be compared by {call.name}")
     return left, right
 
 
@@ -72,12 +70,10 @@ def _with_fewer_digits(value: Literal, kind: DataType) -> Literal:
     return Literal(kind.with_nullable(False), value.value)
 
 
-def _compares(name: str, *, distinct: bool = False) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        pair = _pair(name, arguments, dialect)
-        return Call(_TRUTH if distinct else BOOLEAN.with_nullable(any_nullable(pair)), name, pair)
-
-    return resolve
+def _compares(call: Written) -> Expression:
+    pair = _pair(call)
+    nullable = call.name != "not_distinct" and any_nullable(pair)
+    return Call(BOOLEAN.with_nullable(nullable), call.name, pair)
 
 
 def _floating(call: Call) -> bool:
@@ -204,7 +200,7 @@ for _name, _symbol, _word in (
     COMPARISON.infallible.add(
         f"left {_symbol} right -> BOOLEAN",
         f"Tell whether two values {_word}; NaN is equal to itself and greater than all else.",
-        _compares(_name),
+        _compares,
         _compare,
         spark=_without_maps(operator(_symbol)),
         synonyms=(_symbol, *_OTHERWISE.get(_symbol, ())),
@@ -215,7 +211,7 @@ for _name, _symbol, _word in (
 @COMPARISON.infallible.kernel(
     "left <=> right -> BOOLEAN",
     "Tell whether two values are equal or both NULL.",
-    _compares("not_distinct", distinct=True),
+    _compares,
     spark=_without_maps(operator("<=>")),
     synonyms=("<=>", "equal_null"),
     name="not_distinct",
@@ -226,18 +222,15 @@ def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
 
 
-def _joined(word: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(word, arguments, 2, None)
-        parts = tuple(_truth(word, each, dialect) for each in arguments)
-        return Call(BOOLEAN.with_nullable(any_nullable(parts)), word, parts)
-
-    return resolve
+def _joined(call: Written) -> Expression:
+    parts = tuple(_truth(call, each) for each in call.between(2, None))
+    return Call(BOOLEAN.with_nullable(any_nullable(parts)), call.name, parts)
 
 
-def _truth(name: str, argument: Expression, dialect: Dialect) -> Expression:
-    taken = boolean.cast(argument, dialect)
+def _truth(call: Written, argument: Expression) -> Expression:
+    taken = boolean.cast(argument, call.dialect)
     if taken is None:
+        name = call.name
         raise QueryError(f"{name} is of conditions; {argument.type} is none", function=name)
     return taken
 
@@ -245,7 +238,7 @@ def _truth(name: str, argument: Expression, dialect: Dialect) -> Expression:
 @COMPARISON.infallible.kernel(
     "left AND right -> BOOLEAN",
     "Tell whether all conditions are true.",
-    _joined("and"),
+    _joined,
     spark=operator("AND"),
     name="and",
 )
@@ -256,7 +249,7 @@ def _and(call: Call, values: Sequence[Value], rows: int) -> Value:
 @COMPARISON.infallible.kernel(
     "left OR right -> BOOLEAN",
     "Tell whether a condition is true.",
-    _joined("or"),
+    _joined,
     spark=operator("OR"),
     name="or",
 )
@@ -267,7 +260,7 @@ def _or(call: Call, values: Sequence[Value], rows: int) -> Value:
 COMPARISON.infallible.add(
     "NOT condition -> BOOLEAN",
     "Tell whether a condition is false.",
-    takes("not", boolean, gives=BOOLEAN),
+    takes(boolean, gives=BOOLEAN),
     lambda call, values, rows: pc.invert(values[0]),
     spark=lambda call, arguments: f"(NOT {arguments[0]})",
     synonyms=("!",),
@@ -278,7 +271,7 @@ COMPARISON.infallible.add(
 COMPARISON.infallible.add(
     "value IS NULL -> BOOLEAN",
     "Tell whether a value is NULL.",
-    takes("is_null", anything, gives=BOOLEAN, nullable=False),
+    takes(anything, gives=BOOLEAN, nullable=False),
     lambda call, values, rows: pc.is_null(values[0]),
     spark=lambda call, arguments: f"({arguments[0]} IS NULL)",
     synonyms=("isnull",),
@@ -287,7 +280,7 @@ COMPARISON.infallible.add(
 COMPARISON.infallible.add(
     "value IS NOT NULL -> BOOLEAN",
     "Tell whether a value is not NULL.",
-    takes("is_not_null", anything, gives=BOOLEAN, nullable=False),
+    takes(anything, gives=BOOLEAN, nullable=False),
     lambda call, values, rows: pc.is_valid(values[0]),
     spark=lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
     synonyms=("isnotnull",),
@@ -295,15 +288,14 @@ COMPARISON.infallible.add(
 )
 
 
-def _resolve_in(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("in", arguments, 2, None)
-    value, *choices = arguments
+def _resolve_in(call: Written) -> Expression:
+    value, *choices = call.between(2, None)
     fitted = tuple(_fitted(each, value) for each in choices)
     target = value.type
     for each in fitted:
         if is_untyped_null(each):
             continue
-        common = each.type if is_untyped_null(value) else wider(target, each.type, dialect)
+        common = each.type if is_untyped_null(value) else wider(target, each.type, call.dialect)
         if common is None:
             raise QueryError(
                 f"IN compares {target.with_nullable(True)} with {each.type.with_nullable(True)}; "
@@ -342,20 +334,15 @@ COMPARISON.infallible.add(
 )
 
 
-def _likes(name: str) -> Resolver:
-    plain = takes(name, text, text, text, gives=BOOLEAN, least=2)
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        if len(arguments) == 2 and dialect is Dialect.FLINK:
-            arguments = (*arguments, Literal(NOT_NULL_STRING, ""))
-        escape = arguments[2] if len(arguments) > 2 else None
-        if escape is not None and not (
-            isinstance(escape, Literal) and isinstance(escape.value, str) and len(escape.value) < 2
-        ):
-            raise QueryError(f"ESCAPE of {name} is one character, written as a constant")
-        return plain(arguments, dialect)
-
-    return resolve
+def _likes(call: Written) -> Expression:
+    if len(call.arguments) == 2 and call.dialect is Dialect.FLINK:
+        call = call._replace(arguments=(*call.arguments, Literal(NOT_NULL_STRING, "")))
+    escape = call.arguments[2] if len(call.arguments) > 2 else None
+    if escape is not None and not (
+        isinstance(escape, Literal) and isinstance(escape.value, str) and len(escape.value) < 2
+    ):
+        raise QueryError(f"ESCAPE of {call.name} is one character, written as a constant")
+    return takes(text, text, text, gives=BOOLEAN, least=2)(call)
 
 
 def _like(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -392,7 +379,7 @@ for _name, _about in (
     COMPARISON.add(
         f"text {_name.upper()} pattern [ESCAPE character] -> BOOLEAN",
         _about,
-        _likes(_name),
+        _likes,
         _like,
         spark=_spark_like,
         name=_name,

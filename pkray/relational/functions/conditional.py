@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function, signatures
-from pkray.relational.functions.function import Family, Resolver, Value, never
+from pkray.relational.functions.function import Family, Value, Written, never, wrong_argument
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Lambda, Literal
 from pkray.schema.types import STRINGS
@@ -16,9 +16,8 @@ from pkray.schema.types import STRINGS
 CONDITIONAL = Family("conditional")
 
 
-def _coalesce(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("coalesce", arguments, 1, None)
-    values = coercion.coerced(arguments, dialect, "arguments of coalesce")
+def _coalesce(call: Written) -> Expression:
+    values = coercion.coerced(call.between(1, None), call.dialect, "arguments of coalesce")
     kept: list[Expression] = []
     for each in values:
         if not coercion.is_null_literal(each):
@@ -51,90 +50,78 @@ def case_of(
     return Case(result, tuple(zip(conditions, cast_values, strict=False)), cast_values[-1])
 
 
-def _condition(name: str, argument: Expression, dialect: Dialect) -> Expression:
-    taken = signatures.boolean.cast(argument, dialect)
-    if taken is None:
-        raise QueryError(f"the condition of {name} is {argument.type}; it must be BOOLEAN")
-    return taken
-
-
-def _if(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("if", arguments, 2, 3)
-    condition, *values = arguments
+def _if(call: Written) -> Expression:
+    said, *values = call.between(2, 3)
+    condition = signatures.boolean.cast(said, call.dialect)
+    if condition is None:
+        raise QueryError(f"the condition of if is {said.type}; it must be BOOLEAN")
     chosen = values if len(values) == 2 else [*values, coercion.untyped_null()]
-    return case_of([_condition("if", condition, dialect)], chosen, dialect)
+    return case_of([condition], chosen, call.dialect)
 
 
 def _is_null(value: Expression) -> Expression:
     return Call(coercion.BOOLEAN.with_nullable(False), "is_null", (value,))
 
 
-def _nvl2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("nvl2", arguments, 3, 3)
-    present = Call(coercion.BOOLEAN.with_nullable(False), "is_not_null", (arguments[0],))
-    return case_of([present], arguments[1:], dialect)
+def _nvl2(call: Written) -> Expression:
+    value, *chosen = call.exactly(3)
+    present = Call(coercion.BOOLEAN.with_nullable(False), "is_not_null", (value,))
+    return case_of([present], chosen, call.dialect)
 
 
-def _nullif(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("nullif", arguments, 2, 2)
-    same = function.resolve("equal", arguments, dialect)
-    return case_of([same], [coercion.untyped_null(), arguments[0]], dialect)
+def _nullif(call: Written) -> Expression:
+    same = function.resolve("equal", call.exactly(2), call.dialect)
+    return case_of([same], [coercion.untyped_null(), call.arguments[0]], call.dialect)
 
 
-def _exactly(name: str, count: int, resolver: Resolver) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, count, count)
-        return resolver(arguments, dialect)
-
-    return resolve
+def _nvl(call: Written) -> Expression:
+    call.exactly(2)
+    return _coalesce(call)
 
 
 _ZERO = Literal(coercion.INT.with_nullable(False), 0)
 
 
-def _refuse_other_than_numbers(name: str, value: Expression) -> None:
+def _beside_zero(call: Written) -> Written:
+    """Put 0 after the one argument, a number."""
+    (value,) = call.exactly(1)
     if isinstance(value, Lambda) or value.type.root not in (*coercion.NUMBERS, *STRINGS):
-        raise signatures.wrong_argument(name, 0, value, "a number")
+        raise wrong_argument(call.name, 0, value, "a number")
+    return call._replace(arguments=(value, _ZERO))
 
 
-def _zeroifnull(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("zeroifnull", arguments, 1, 1)
-    _refuse_other_than_numbers("zeroifnull", arguments[0])
-    return _coalesce((arguments[0], _ZERO), dialect)
+def _zeroifnull(call: Written) -> Expression:
+    return _coalesce(_beside_zero(call))
 
 
-def _nullifzero(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("nullifzero", arguments, 1, 1)
-    _refuse_other_than_numbers("nullifzero", arguments[0])
-    return _nullif((arguments[0], _ZERO), dialect)
+def _nullifzero(call: Written) -> Expression:
+    return _nullif(_beside_zero(call))
 
 
-def _decode(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _decode(call: Written) -> Expression:
     """Compare with values in turn, NULL being equal to NULL; two arguments: bytes as text."""
-    if len(arguments) == 2:
-        return function.resolve("decode_text", arguments, dialect)
-    signatures.check_count("decode", arguments, 3, None)
-    value, *rest = arguments
+    if len(call.arguments) == 2:
+        return function.resolve("decode_text", call.arguments, call.dialect)
+    value, *rest = call.between(3, None)
     default = rest.pop() if len(rest) % 2 else coercion.untyped_null()
     conditions = [
         _is_null(value)
         if coercion.is_null_literal(each)
-        else function.resolve("not_distinct", (value, each), dialect)
+        else function.resolve("not_distinct", (value, each), call.dialect)
         for each in rest[::2]
     ]
-    return case_of(conditions, [*rest[1::2], default], dialect)
+    return case_of(conditions, [*rest[1::2], default], call.dialect)
 
 
-def _nanvl(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("nanvl", arguments, 2, 2)
+def _nanvl(call: Written) -> Expression:
     values = tuple(
         coercion.cast_to(each, coercion.DOUBLE)
         if coercion.is_untyped_null(each)
-        else signatures.floating.taken("nanvl", arguments, place, dialect)
-        for place, each in enumerate(arguments)
+        else signatures.floating.taken(call, place)
+        for place, each in enumerate(call.exactly(2))
     )
-    wanted = function.resolve("isnan", (values[0],), dialect)
-    return case_of([wanted], [values[1], values[0]], dialect)
+    wanted = function.resolve("isnan", (values[0],), call.dialect)
+    return case_of([wanted], [values[1], values[0]], call.dialect)
 
 
 @CONDITIONAL.infallible.kernel(
@@ -148,7 +135,7 @@ def _coalesced(call: Call, values: Sequence[Value], rows: int) -> Value:
 
 for _name, _usage, _about, _resolver, _synonyms in (
     ("nvl", "nvl(value, value) -> value", "Give the second value where the first is NULL.",
-     _exactly("nvl", 2, _coalesce), ("ifnull",)),
+     _nvl, ("ifnull",)),
     ("nvl2", "nvl2(value, value, value) -> value",
      "Give the second value where the first is not NULL, else the third.", _nvl2, ()),
     ("if", "if(condition BOOLEAN, value, value) -> value",
@@ -168,6 +155,6 @@ for _name, _usage, _about, _resolver, _synonyms in (
 CONDITIONAL.infallible.add(
     "isnan(number) -> BOOLEAN",
     "Tell whether a number is NaN; false for NULL.",
-    signatures.takes("isnan", signatures.floating, gives=coercion.BOOLEAN, nullable=False),
+    signatures.takes(signatures.floating, gives=coercion.BOOLEAN, nullable=False),
     lambda call, values, rows: pc.fill_null(pc.is_nan(values[0]), False),
 )

@@ -5,21 +5,120 @@ does. The binder calls `resolve` with typed arguments, the compiled expressions 
 arrays, and the Spark rendering `spark` with the arguments' Spark SQL.
 """
 
+from __future__ import annotations
+
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeAlias
+from typing import Any, NamedTuple, Protocol, Self, TypeAlias
 
 import pyarrow as pa
 
 from pkray.errors import QueryError, SchemaError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import absent, spans
-from pkray.relational.plan.expressions import Call, Expression
+from pkray.relational.plan.expressions import Call, Expression, Lambda
 from pkray.schema.types import DataType
 
+
+class Written(NamedTuple):
+    """A call as it was written.
+
+    Attributes:
+        name: by which errors call the function: the canonical one, or of an aggregate the one that
+            was written, in lower case.
+        arguments: typed.
+        dialect: whose rules hold.
+        distinct: of an aggregate, whether it takes each value once.
+        within_group: of an aggregate, what WITHIN GROUP (ORDER BY …) sorts by.
+    """
+
+    name: str
+    arguments: tuple[Expression, ...]
+    dialect: Dialect
+    distinct: bool = False
+    within_group: tuple[Expression, ...] = ()
+
+    def exactly(self, count: int) -> tuple[Expression, ...]:
+        """Give the arguments; refuse any other number of them, as `between` does."""
+        return self.between(count, count)
+
+    def between(self, least: int, most: int | None) -> tuple[Expression, ...]:
+        """Give the arguments; refuse too few or too many.
+
+        Args:
+            most: None: as many as one likes.
+
+        Raises:
+            QueryError: with the counts.
+        """
+        count = len(self.arguments)
+        if count >= least and (most is None or count <= most):
+            return self.arguments
+        if most is None:
+            wanted = f"at least {least}"
+        else:
+            wanted = str(least) if least == most else f"{least} to {most}"
+        noun = "argument" if wanted == "1" else "arguments"
+        raise QueryError(f"{self.name} takes {wanted} {noun}, not {count}", function=self.name)
+
+    def taken(
+        self, *parameters: Parameter, least: int | None = None, rest: Parameter | None = None
+    ) -> tuple[Expression, ...]:
+        """Cast each argument as the parameter at its place says.
+
+        Args:
+            least: how many arguments must be there; by default as many as there are parameters.
+            rest: what further arguments are; None: there are none.
+
+        Raises:
+            QueryError: too few or too many, or one that the function does not take.
+        """
+        minimum = len(parameters) if least is None else least
+        count = len(self.between(minimum, None if rest else len(parameters)))
+        further = [rest] * (count - len(parameters)) if rest else []
+        wanted = [*parameters, *further][:count]
+        return tuple(each.taken(self, place) for place, each in enumerate(wanted))
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """Describes what a function takes at a place.
+
+    Attributes:
+        wanted: what that is, for errors: ``a number``.
+        cast: casts an argument to it; None where that cannot be.
+    """
+
+    wanted: str
+    cast: Callable[[Expression, Dialect], Expression | None]
+
+    def taken(self, call: Written, position: int) -> Expression:
+        """Cast the argument at a position, from 0, of a call.
+
+        Raises:
+            QueryError: the function does not take it.
+        """
+        argument = self.cast(call.arguments[position], call.dialect)
+        if argument is None:
+            raise wrong_argument(call.name, position, call.arguments[position], self.wanted)
+        return argument
+
+
+def wrong_argument(name: str, position: int, argument: Expression, wanted: str = "") -> QueryError:
+    """Make the error for an argument whose type the function does not take.
+
+    Args:
+        position: from 0.
+        wanted: what it takes: ``a number``.
+    """
+    said = "a lambda" if isinstance(argument, Lambda) else str(argument.type.with_nullable(True))
+    remedy = f"; it takes {wanted}" if wanted else "; cast it"
+    return QueryError(f"argument {position + 1} of {name} is {said}{remedy}", function=name)
+
+
 Value: TypeAlias = pa.Array | pa.Scalar
-Resolver: TypeAlias = Callable[[tuple[Expression, ...], Dialect], Expression]
+Resolver: TypeAlias = Callable[[Written], Expression]
 Kernel: TypeAlias = Callable[[Call, Sequence[Value], int], Value]
 SparkText: TypeAlias = Callable[[Call, Sequence[str]], str]
 Typing: TypeAlias = Callable[[tuple[Expression, ...]], DataType]
@@ -195,8 +294,10 @@ class Family:
     ) -> None:
         """Define what becomes calls of other functions when it is bound."""
 
+        name = name or usage.partition("(")[0]
+
         def typing(arguments: tuple[Expression, ...]) -> DataType:
-            return resolve(arguments, Dialect.SPARK).type
+            return resolve(Written(name, arguments, Dialect.SPARK)).type
 
         self.add(usage, about, resolve, never, typing, name=name, synonyms=synonyms)
 
@@ -260,10 +361,10 @@ def resolve(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> E
         near = difflib.get_close_matches(name.lower(), names, 3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
         raise QueryError(f"no function is called {name!r}{hint}", function=name)
-    resolver = _WRITTEN[name.lower()].resolve
-    assert resolver is not None
+    known = _WRITTEN[name.lower()]
+    assert known.resolve is not None
     spans.check_taken(name, arguments)
     try:
-        return resolver(arguments, dialect)
+        return known.resolve(Written(known.name, arguments, dialect))
     except SchemaError as error:  # of a type that is too deep
         raise QueryError(f"{name}: {error.message}", function=name, **error.values) from None

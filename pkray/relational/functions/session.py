@@ -4,8 +4,8 @@ import getpass
 from collections.abc import Callable
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Family
-from pkray.relational.functions.signatures import check_count, text_literal
+from pkray.relational.functions.function import Family, Written
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Expression
 from pkray.version import __version__
 
@@ -21,8 +21,8 @@ def _user() -> str:
 
 
 def _tells(name: str, value: Callable[[], str], about: str, *synonyms: str) -> None:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 0, 0)
+    def resolve(call: Written) -> Expression:
+        call.exactly(0)
         return text_literal(value())
 
     family = CONDITIONAL if name == "current_database" else CONDITIONAL.only(Dialect.SPARK)

@@ -4,44 +4,17 @@ A `Parameter` casts an argument, or refuses it; `takes` makes a resolver of para
 depends on others, a resolver is written by hand and takes each argument by `Parameter.taken`.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
-from pkray.relational.functions.function import Resolver, Typing, typed_call
+from pkray.relational.functions.function import Parameter, Resolver, Typing, Written, typed_call
 from pkray.relational.plan.expressions import Call, Cast, Expression, Lambda, Literal
 from pkray.schema.types import BINARIES, INTEGERS, STRINGS, DataType
 
 Gives: TypeAlias = DataType | Callable[[tuple[Expression, ...]], DataType]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """Describes what a function takes at a place.
-
-    Attributes:
-        wanted: what that is, for errors: ``a number``.
-        cast: casts an argument to it; None where that cannot be.
-    """
-
-    wanted: str
-    cast: Callable[[Expression, Dialect], Expression | None]
-
-    def taken(
-        self, name: str, arguments: Sequence[Expression], position: int, dialect: Dialect
-    ) -> Expression:
-        """Cast the argument at a position, from 0, of a function's arguments.
-
-        Raises:
-            QueryError: the function does not take it.
-        """
-        argument = self.cast(arguments[position], dialect)
-        if argument is None:
-            raise wrong_argument(name, position, arguments[position], self.wanted)
-        return argument
 
 
 def parameter(
@@ -154,7 +127,6 @@ def _number_as(argument: Expression, target: DataType) -> Expression | None:
 
 
 def takes(
-    name: str,
     *parameters: Parameter,
     gives: Gives | None = None,
     least: int | None = None,
@@ -165,7 +137,6 @@ def takes(
     """Make a resolver.
 
     Args:
-        name: the canonical name.
         gives: the result's type, or what makes it of the arguments after their casts; None: the
             function's `typing` says it.
         least: how many arguments must be there; by default as many as there are parameters.
@@ -173,21 +144,14 @@ def takes(
         nullable: whether the result can be NULL; None: if an argument can.
         alike: whether all arguments are cast to the type that they have in common.
     """
-    minimum = len(parameters) if least is None else least
 
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, minimum, None if rest else len(parameters))
-        cast = tuple(
-            (parameters[position] if position < len(parameters) else rest or anything).taken(
-                name, arguments, position, dialect
-            )
-            for position in range(len(arguments))
-        )
+    def resolve(call: Written) -> Expression:
+        cast, name = call.taken(*parameters, least=least, rest=rest), call.name
         if alike:
             if cast[0].type.is_nested and name not in _CASTING:
                 for each in cast[1:]:
                     coercion.check_texts(name, cast[0], each)
-            cast = coercion.coerced(cast, dialect, f"arguments of {name}")
+            cast = coercion.coerced(cast, call.dialect, f"arguments of {name}")
         if gives is None:
             return typed_call(name, *cast)
         result = gives if isinstance(gives, DataType) else gives(cast)
@@ -199,38 +163,6 @@ def takes(
 
 _CASTING = ("array_concat",)
 """Functions of ARRAYs that cast text to numbers as they run, as Spark's do."""
-
-
-def check_count(name: str, arguments: Sequence[Expression], least: int, most: int | None) -> None:
-    """Refuse too few or too many arguments.
-
-    Args:
-        most: None: as many as one likes.
-
-    Raises:
-        QueryError: with the counts.
-    """
-    count = len(arguments)
-    if count >= least and (most is None or count <= most):
-        return
-    if most is None:
-        wanted = f"at least {least}"
-    else:
-        wanted = str(least) if least == most else f"{least} to {most}"
-    noun = "argument" if wanted == "1" else "arguments"
-    raise QueryError(f"{name} takes {wanted} {noun}, not {count}", function=name)
-
-
-def wrong_argument(name: str, position: int, argument: Expression, wanted: str = "") -> QueryError:
-    """Make the error for an argument whose type the function does not take.
-
-    Args:
-        position: from 0.
-        wanted: what it takes: ``a number``.
-    """
-    said = "a lambda" if isinstance(argument, Lambda) else str(argument.type.with_nullable(True))
-    remedy = f"; it takes {wanted}" if wanted else "; cast it"
-    return QueryError(f"argument {position + 1} of {name} is {said}{remedy}", function=name)
 
 
 def constant(name: str, argument: Expression, what: str) -> Any:

@@ -11,6 +11,7 @@ import pyarrow as pa
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.accumulator import Accumulate
 from pkray.relational.functions.aggregates.folds import Fold
+from pkray.relational.functions.function import Written
 from pkray.relational.plan.expressions import Expression, Literal
 from pkray.schema.types import DataType
 
@@ -33,20 +34,6 @@ class Resolved(NamedTuple):
     arguments: tuple[Expression, ...]
     parameters: tuple[Literal, ...]
     type: DataType
-
-
-class Written(NamedTuple):
-    """A call as it was written.
-
-    Attributes:
-        within_group: what WITHIN GROUP (ORDER BY …) sorts by.
-    """
-
-    name: str
-    arguments: tuple[Expression, ...]
-    dialect: Dialect
-    distinct: bool = False
-    within_group: tuple[Expression, ...] = ()
 
 
 Resolver: TypeAlias = Callable[[Written], Resolved]

@@ -28,8 +28,8 @@ from pkray.relational.functions.aggregates.aggregate import (
     Aggregate,
     Computation,
     Resolved,
-    Written,
 )
+from pkray.relational.functions.function import Written
 from pkray.relational.plan.expressions import Expression
 
 FAMILIES = (counts, sums, truths, ends, spreads, quantiles, histograms, lists, users, windows)

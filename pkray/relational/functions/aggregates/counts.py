@@ -10,17 +10,13 @@ from pkray.columns.batches import whole
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.accumulator import Accumulator, Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    Resolved,
-    Written,
-    compute,
-    define_aggregate,
-)
+from pkray.relational.functions.aggregates.aggregate import Resolved, compute, define_aggregate
 from pkray.relational.functions.aggregates.arguments import CONDITION
 from pkray.relational.functions.aggregates.folds import Columns, Fold, State, first_argument
 from pkray.relational.functions.coercion import BIGINT, with_one_zero
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers
-from pkray.relational.functions.signatures import check_count, constant
+from pkray.relational.functions.signatures import constant
 from pkray.relational.plan.expressions import AggregateCall
 
 
@@ -31,16 +27,13 @@ def _count(call: Written) -> Resolved:
 
 
 def _count_if(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    CONDITION.taken(call.name, call.arguments, 0, call.dialect)
-    return Resolved("count_if", call.arguments, (), BIGINT.with_nullable(False))
+    return Resolved("count_if", call.taken(CONDITION), (), BIGINT.with_nullable(False))
 
 
 def _distinct_count(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 2)
-    for accuracy in call.arguments[1:]:
+    value, *said = call.between(1, 2)
+    for accuracy in said:
         constant(call.name, accuracy, "the accuracy")
-    value = call.arguments[0]
     value = with_one_zero(value) if call.dialect is Dialect.SPARK else value
     return Resolved("approx_count_distinct", (value,), (), BIGINT.with_nullable(False))
 

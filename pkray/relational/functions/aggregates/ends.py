@@ -19,27 +19,27 @@ from pkray.relational.functions.aggregates.accumulator import (
 from pkray.relational.functions.aggregates.aggregate import (
     Resolved,
     Resolver,
-    Written,
     compute,
     define_aggregate,
 )
 from pkray.relational.functions.aggregates.arguments import check_ordered
 from pkray.relational.functions.aggregates.folds import Fold, State, as_it_is, first_argument
 from pkray.relational.functions.coercion import BOOLEAN
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers, decimal_words, decimals_of
-from pkray.relational.functions.signatures import check_count, constant
+from pkray.relational.functions.signatures import constant
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, Literal
 
 
 def _extreme(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 1)
+    call.exactly(1)
     check_ordered(call.name, call.arguments[0], nested=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
 
 def _extreme_by(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 2, 2)
+    call.exactly(2)
     check_ordered(call.name, call.arguments[1], nested=True)
     return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
 
@@ -48,8 +48,7 @@ def first_or_last(name: str) -> Resolver:
     """Resolve first, last and their kin, whose second argument says whether NULLs are ignored."""
 
     def resolve(call: Written) -> Resolved:
-        check_count(call.name, call.arguments, 1, 2)
-        value, *said = call.arguments
+        value, *said = call.between(1, 2)
         ignore = bool(said) and constant(call.name, said[0], "whether NULLs are ignored")
         if not isinstance(ignore, bool):
             raise QueryError(

@@ -17,7 +17,7 @@ from pkray.relational.functions.aggregates.arguments import number, whole_number
 from pkray.relational.functions.aggregates.rows import Chosen
 from pkray.relational.functions.casts.numbers import decimal_to_float, float_to_decimal, saturated
 from pkray.relational.functions.coercion import BIGINT, DOUBLE
-from pkray.relational.functions.signatures import check_count
+from pkray.relational.functions.function import Written
 from pkray.relational.plan.expressions import AggregateCall
 from pkray.schema.types import TIMESTAMPS, DataField, DataType
 
@@ -26,12 +26,11 @@ CHECKED_VALUES = 4096
 """Values between two looks at whether the query is still wanted: some ten milliseconds."""
 
 
-def _histogram(call: aggregate.Written) -> aggregate.Resolved:
-    check_count(call.name, call.arguments, 2, 2)
-    value, said = call.arguments
+def _histogram(call: Written) -> aggregate.Resolved:
+    value, said = call.exactly(2)
     if value.type.root not in TIMES:
         try:
-            value = number.taken(call.name, call.arguments, 0, call.dialect)
+            value = number.taken(call, 0)
         except QueryError as error:
             raise QueryError(
                 f"{call.name} takes a number, a date or a timestamp, not {value.type}",

@@ -12,16 +12,15 @@ from pkray.relational.functions.aggregates import aggregate
 from pkray.relational.functions.aggregates.accumulator import Arrays
 from pkray.relational.functions.aggregates.rows import Chosen, lists_of, without
 from pkray.relational.functions.coercion import BYTES, STRING, cast_to, with_one_zero
-from pkray.relational.functions.signatures import check_count, constant, text_literal
+from pkray.relational.functions.function import Written
+from pkray.relational.functions.signatures import constant, text_literal
 from pkray.relational.plan.expressions import AggregateCall, Literal
 from pkray.schema.types import BINARIES, STRINGS, DataType
 
 
-def _listagg(call: aggregate.Written) -> aggregate.Resolved:
-    check_count(call.name, call.arguments, 1, 2)
-    value = call.arguments[0]
+def _listagg(call: Written) -> aggregate.Resolved:
+    value, *given = call.between(1, 2)
     default: Any = "" if call.dialect is Dialect.SPARK and call.name != "group_concat" else ","
-    given = call.arguments[1:]
     said = constant(call.name, given[0], "the separator") if given else default
     if value.type.root in BINARIES and call.dialect is Dialect.SPARK:
         if given and not isinstance(said, bytes | None):
@@ -36,9 +35,8 @@ def _listagg(call: aggregate.Written) -> aggregate.Resolved:
 
 
 def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> aggregate.Resolver:
-    def resolve(call: aggregate.Written) -> aggregate.Resolved:
-        check_count(call.name, call.arguments, 1, 1)
-        arguments = call.arguments
+    def resolve(call: Written) -> aggregate.Resolved:
+        arguments = call.exactly(1)
         if name == "collect_set" and call.dialect is Dialect.SPARK:
             arguments = (with_one_zero(arguments[0]),)
         element = arguments[0].type
@@ -50,13 +48,13 @@ def _collected(name: str, *, keeps_nulls: bool = False, empty: bool = True) -> a
     return resolve
 
 
-def _array_agg(call: aggregate.Written) -> aggregate.Resolved:
+def _array_agg(call: Written) -> aggregate.Resolved:
     if call.dialect is Dialect.SPARK:
         return _collected("collect_list")(call)
     return _collected("array_agg", keeps_nulls=True, empty=False)(call)
 
 
-def _multiset(call: aggregate.Written) -> aggregate.Resolved:
+def _multiset(call: Written) -> aggregate.Resolved:
     raise UnsupportedError(
         "COLLECT gives a MULTISET, which pkray has no type for: write ARRAY_AGG", function="collect"
     )

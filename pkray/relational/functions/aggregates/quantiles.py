@@ -7,17 +7,13 @@ from pkray.columns.keys import argsort, codes, ranks
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.aggregates.accumulator import Arrays
-from pkray.relational.functions.aggregates.aggregate import (
-    Resolved,
-    Written,
-    compute,
-    define_aggregate,
-)
+from pkray.relational.functions.aggregates.aggregate import Resolved, compute, define_aggregate
 from pkray.relational.functions.aggregates.arguments import check_ordered, number, whole_number
 from pkray.relational.functions.aggregates.rows import Chosen, first_rows, nothing, winner
 from pkray.relational.functions.coercion import DOUBLE, NUMBERS, cast_to
 from pkray.relational.functions.evaluation.compiled import fold
-from pkray.relational.functions.signatures import check_count, constant
+from pkray.relational.functions.function import Written
+from pkray.relational.functions.signatures import constant
 from pkray.relational.plan.expressions import AggregateCall, Expression, Literal, SortKey
 from pkray.schema.types import DataType
 
@@ -49,16 +45,15 @@ def _shares(name: str, said: Expression) -> tuple[Literal, ...]:
 def _percentile(call: Written) -> Resolved:
     """Type percentile(x, share) and percentile_cont(share) WITHIN GROUP (ORDER BY x)."""
     if call.name in ("percentile_cont", "percentile_disc"):
-        check_count(call.name, call.arguments, 1, 1)
+        (said,) = call.exactly(1)
         if len(call.within_group) != 1:
             raise QueryError(
                 f"write {call.name}(0.5) WITHIN GROUP (ORDER BY column)", function=call.name
             )
-        value, said = call.within_group[0], call.arguments[0]
+        (value,) = call.within_group
     else:
-        check_count(call.name, call.arguments, 2, 3 if "approx" in call.name else 2)
-        value, said = call.arguments[:2]
-        for accuracy in call.arguments[2:]:
+        value, said, *rest = call.between(2, 3 if "approx" in call.name else 2)
+        for accuracy in rest:
             whole_number(call.name, accuracy, "the accuracy", 1)
     shares = _shares(call.name, said)
 
@@ -72,24 +67,22 @@ def _percentile(call: Written) -> Resolved:
         if spark and value.type.root in NUMBERS:
             value = cast_to(value, DOUBLE)  # as Spark's, which takes nothing else
         return Resolved("percentile_disc", (value,), shares, kind(value.type.with_nullable(True)))
-    taken = cast_to(number.taken(call.name, (value,), 0, call.dialect), DOUBLE)
+    taken = cast_to(number.taken(call._replace(arguments=(value,)), 0), DOUBLE)
     return Resolved("percentile_cont", (taken,), shares, kind(DOUBLE))
 
 
 def _median(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    taken = cast_to(number.taken(call.name, call.arguments, 0, call.dialect), DOUBLE)
+    (value,) = call.taken(number)
     half = Literal(DOUBLE.with_nullable(False), 0.5)
-    return Resolved("percentile_cont", (taken,), (half,), DOUBLE)
+    return Resolved("percentile_cont", (cast_to(value, DOUBLE),), (half,), DOUBLE)
 
 
 def _mode(call: Written) -> Resolved:
     if call.within_group and not call.arguments:
         call = call._replace(arguments=call.within_group)
-    check_count(call.name, call.arguments, 1, 2)
-    for said in call.arguments[1:]:
+    value, *rest = call.between(1, 2)
+    for said in rest:
         constant(call.name, said, "whether the least of several is taken")
-    (value, *_) = call.arguments
     check_ordered(call.name, value)
     return Resolved("mode", (value,), (), value.type.with_nullable(True))
 

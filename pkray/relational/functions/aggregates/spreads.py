@@ -11,22 +11,21 @@ from pkray.relational.functions.aggregates.aggregate import (
     SPARK,
     Resolved,
     Resolver,
-    Written,
     compute,
     define_aggregate,
 )
 from pkray.relational.functions.aggregates.arguments import number
 from pkray.relational.functions.aggregates.rows import Chosen
 from pkray.relational.functions.coercion import DOUBLE, cast_to
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers
-from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.expressions import AggregateCall
 
 
 def _moments(name: str, count: int = 1) -> Resolver:
     def resolve(call: Written) -> Resolved:
-        check_count(call.name, call.arguments, count, count)
-        numbers = [number.taken(name, call.arguments, at, call.dialect) for at in range(count)]
+        call.exactly(count)
+        numbers = call._replace(name=name).taken(*[number] * count)
         return Resolved(name, tuple(cast_to(each, DOUBLE) for each in numbers), (), DOUBLE)
 
     return resolve
@@ -34,7 +33,7 @@ def _moments(name: str, count: int = 1) -> Resolver:
 
 def _regression(call: Written) -> Resolved:
     """Refuse what the parser has not written in other aggregates: DISTINCT, and a wrong count."""
-    check_count(call.name, call.arguments, 2, 2)
+    call.exactly(2)
     raise QueryError(f"{call.name} takes no DISTINCT: select distinct rows first")
 
 

@@ -18,16 +18,15 @@ from pkray.relational.functions.aggregates.folds import Finish, Fold, State, bou
 from pkray.relational.functions.aggregates.overflow import unfit, unfit_sum
 from pkray.relational.functions.aggregates.rows import without
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, cast_to
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.numbers import exact_sums
-from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import AggregateCall, WindowCall
 from pkray.schema.types import INTEGERS, DataType
 
 
-def _sum(call: aggregate.Written) -> aggregate.Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    argument = number.taken(call.name, call.arguments, 0, call.dialect)
+def _sum(call: Written) -> aggregate.Resolved:
+    (argument,) = call.taken(number)
     kind = argument.type.with_nullable(True)
     spark = call.dialect is Dialect.SPARK
     if kind.root == "DECIMAL":
@@ -44,16 +43,15 @@ def _sum(call: aggregate.Written) -> aggregate.Resolved:
 def _trying(resolve: aggregate.Resolver) -> aggregate.Resolver:
     """Resolve what gives NULL for a sum that does not fit."""
 
-    def resolve_trying(call: aggregate.Written) -> aggregate.Resolved:
+    def resolve_trying(call: Written) -> aggregate.Resolved:
         resolved = resolve(call)
         return resolved._replace(function=f"try_{resolved.function}")
 
     return resolve_trying
 
 
-def _avg(call: aggregate.Written) -> aggregate.Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    argument = number.taken(call.name, call.arguments, 0, call.dialect)
+def _avg(call: Written) -> aggregate.Resolved:
+    (argument,) = call.taken(number)
     kind = argument.type.with_nullable(True)
     digits, scale = kind.precision or 0, kind.scale or 0
     if kind.root == "DECIMAL":

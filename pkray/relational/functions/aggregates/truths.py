@@ -12,23 +12,21 @@ from pkray.relational.functions.aggregates.arguments import CONDITION, INTEGER
 from pkray.relational.functions.aggregates.ends import Extreme
 from pkray.relational.functions.aggregates.folds import Fold, State, as_it_is, first_argument
 from pkray.relational.functions.coercion import BIGINT, BOOLEAN, cast_to, is_null_literal
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.numbers.exact_sums import GroupNumbers
-from pkray.relational.functions.signatures import check_count
 from pkray.relational.plan.expressions import AggregateCall, Literal
 
 
 def _logical(name: str) -> aggregate.Resolver:
-    def resolve(call: aggregate.Written) -> aggregate.Resolved:
-        check_count(call.name, call.arguments, 1, 1)
-        CONDITION.taken(call.name, call.arguments, 0, call.dialect)
-        return aggregate.Resolved(name, (cast_to(call.arguments[0], BOOLEAN),), (), BOOLEAN)
+    def resolve(call: Written) -> aggregate.Resolved:
+        (condition,) = call.taken(CONDITION)
+        return aggregate.Resolved(name, (cast_to(condition, BOOLEAN),), (), BOOLEAN)
 
     return resolve
 
 
-def _bits(call: aggregate.Written) -> aggregate.Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    argument = INTEGER.taken(call.name, call.arguments, 0, call.dialect)
+def _bits(call: Written) -> aggregate.Resolved:
+    (argument,) = call.taken(INTEGER)
     if is_null_literal(argument):
         argument = Literal(BIGINT, None)
     return aggregate.Resolved(call.name, (argument,), (), argument.type.with_nullable(True))

@@ -1,48 +1,46 @@
 """Functions that need OVER."""
 
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import Resolved, Written, define_window
+from pkray.relational.functions.aggregates.aggregate import Resolved, define_window
 from pkray.relational.functions.aggregates.arguments import whole_number
 from pkray.relational.functions.aggregates.ends import first_or_last
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, INT, cast_to
-from pkray.relational.functions.signatures import check_count
+from pkray.relational.functions.function import Written
 from pkray.relational.plan.expressions import Literal
 
 
 def _number_of_row(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 0, 0)
+    call.exactly(0)
     kind = INT if call.dialect is Dialect.SPARK else BIGINT
     return Resolved(call.name, (), (), kind.with_nullable(False))
 
 
 def _ntile(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 1, 1)
-    tiles = whole_number(call.name, call.arguments[0], "the number of tiles", 1)
+    (said,) = call.exactly(1)
+    tiles = whole_number(call.name, said, "the number of tiles", 1)
     kind = INT if call.dialect is Dialect.SPARK else BIGINT
     return Resolved(call.name, (), (tiles,), kind.with_nullable(False))
 
 
 def _relative_rank(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 0, 0)
+    call.exactly(0)
     return Resolved(call.name, (), (), DOUBLE.with_nullable(False))
 
 
 def _offset(call: Written) -> Resolved:
     """Type lag and lead; the default is a second argument, read from the current row."""
-    check_count(call.name, call.arguments, 1, 3)
-    value = call.arguments[0]
+    value, *rest = call.between(1, 3)
     offset = Literal(INT.with_nullable(False), 1)
-    if len(call.arguments) > 1:
-        offset = whole_number(call.name, call.arguments[1], "the offset")
-    default = tuple(cast_to(each, value.type) for each in call.arguments[2:])
+    if rest:
+        offset = whole_number(call.name, rest[0], "the offset")
+    default = tuple(cast_to(each, value.type) for each in rest[1:])
     nullable = value.type.nullable or not default or default[0].type.nullable
     return Resolved(call.name, (value, *default), (offset,), value.type.with_nullable(nullable))
 
 
 def _nth_value(call: Written) -> Resolved:
-    check_count(call.name, call.arguments, 2, 2)
-    nth = whole_number(call.name, call.arguments[1], "the row number", 1)
-    value = call.arguments[0]
+    value, said = call.exactly(2)
+    nth = whole_number(call.name, said, "the row number", 1)
     return Resolved(call.name, (value,), (nth,), value.type.with_nullable(True))
 
 

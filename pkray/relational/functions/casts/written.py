@@ -2,8 +2,8 @@
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.casts.casting import cast
-from pkray.relational.functions.function import Family, Resolver
-from pkray.relational.functions.signatures import anything, check_count
+from pkray.relational.functions.function import Family, Written
+from pkray.relational.functions.signatures import anything
 from pkray.relational.plan.expressions import Expression
 from pkray.schema.types import DataType
 
@@ -22,15 +22,10 @@ _NAMES = {
 }
 
 
-def _cast(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 1)
-        return cast(anything.taken(name, arguments, 0, dialect), _NAMES[name], dialect)
-
-    return resolve
+def _cast(call: Written) -> Expression:
+    (value,) = call.taken(anything)
+    return cast(value, _NAMES[call.name], call.dialect)
 
 
 for _name, _kind in _NAMES.items():
-    CONDITIONAL.only(Dialect.SPARK).alias(
-        f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast(_name)
-    )
+    CONDITIONAL.only(Dialect.SPARK).alias(f"{_name}(x) -> {_kind}", f"Cast to {_kind}.", _cast)

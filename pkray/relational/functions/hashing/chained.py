@@ -8,14 +8,13 @@ import pyarrow.compute as pc
 import xxhash
 
 from pkray.columns.keys import list_parts
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import spans
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
-from pkray.relational.functions.function import Kernel, Resolver, Value
+from pkray.relational.functions.function import Kernel, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.hashing.family import HASHING, Values
 from pkray.relational.functions.hashing.rows import plain_bits
 from pkray.relational.functions.numbers.exact_sums import decimal_words
-from pkray.relational.functions.signatures import check_count, result, wrong_argument
+from pkray.relational.functions.signatures import result
 from pkray.relational.functions.text.slices import join_bytes
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
@@ -24,15 +23,11 @@ from pkray.schema.types import DataType
 _SEED = 42
 
 
-def _spark_hash(name: str, kind: DataType) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, None)
-        for place, each in enumerate(arguments):
-            if _has_map(each.type):
-                raise wrong_argument(name, place, each, "no MAP, whose entries have no order")
-        return Call(kind.with_nullable(False), name, tuple(map(_as_hashed, arguments)))
-
-    return resolve
+def _spark_hash(call: Written) -> Expression:
+    for place, each in enumerate(call.between(1, None)):
+        if _has_map(each.type):
+            raise wrong_argument(call.name, place, each, "no MAP, whose entries have no order")
+    return typed_call(call.name, *map(_as_hashed, call.arguments))
 
 
 def _as_hashed(argument: Expression) -> Expression:
@@ -206,14 +201,14 @@ def _murmur_bytes(data: bytes, seed: int) -> int:
 HASHING.infallible.add(
     "hash(x, …) -> INT",
     "Hash values by Murmur3, as Spark does.",
-    _spark_hash("hash", INT),
+    _spark_hash,
     _chained(_SEED, np.uint32, _murmur),
     result(INT, nullable=False),
 )
 HASHING.infallible.add(
     "xxhash64(x, …) -> BIGINT",
     "Hash values by xxHash64, as Spark does.",
-    _spark_hash("xxhash64", BIGINT),
+    _spark_hash,
     _chained(_SEED, np.uint64, _xxhash),
     result(BIGINT, nullable=False),
 )

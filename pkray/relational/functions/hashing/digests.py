@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 import pyarrow as pa
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BIGINT, INT, STRING
-from pkray.relational.functions.function import Kernel, Value
+from pkray.relational.functions.function import Kernel, Value, Written, typed_call
 from pkray.relational.functions.hashing.family import HASHING, Values
-from pkray.relational.functions.signatures import binary, check_count, constant, result, takes
+from pkray.relational.functions.signatures import binary, constant, result, takes
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
@@ -34,14 +33,13 @@ def _digest(compute: Callable[[bytes], object]) -> Kernel:
 _SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
 
 
-def _sha2(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("sha2", arguments, 2, 2)
-    value = binary.taken("sha2", arguments, 0, dialect)
-    bits = constant("sha2", arguments[1], "the number of bits")
+def _sha2(call: Written) -> Expression:
+    _, said = call.exactly(2)
+    value = binary.taken(call, 0)
+    bits = constant("sha2", said, "the number of bits")
     if bits not in _SHA2:
         raise QueryError(f"sha2 has 224, 256, 384 or 512 bits, not {bits!r}", function="sha2")
-    said = Literal(INT.with_nullable(False), bits)
-    return Call(STRING.with_nullable(value.type.nullable), "sha2", (value, said))
+    return typed_call("sha2", value, Literal(INT.with_nullable(False), bits))
 
 
 def _hexadecimal(algorithm: str) -> Callable[[bytes], object]:
@@ -63,7 +61,7 @@ for _name, _title, _synonyms in (
     HASHING.infallible.add(
         f"{_name}(text | bytes) -> STRING",
         f"Give the {_title} digest in hexadecimal digits.",
-        takes(_name, binary),
+        takes(binary),
         _digest(_hexadecimal(_name)),
         result(STRING),
         synonyms=_synonyms,
@@ -86,7 +84,7 @@ def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
 HASHING.infallible.add(
     "crc32(text | bytes) -> BIGINT",
     "Give the CRC-32 checksum.",
-    takes("crc32", binary),
+    takes(binary),
     _digest(zlib.crc32),
     result(BIGINT),
 )

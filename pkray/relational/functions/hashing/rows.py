@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BIGINT
-from pkray.relational.functions.function import NO_SPARK, Value
+from pkray.relational.functions.function import NO_SPARK, Value, Written
 from pkray.relational.functions.hashing.family import HASHING, Values
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.numbers.exact_sums import decimal_words
@@ -122,12 +121,12 @@ def row_hashes(seed: int, columns: Sequence[pa.Array], rows: int) -> np.ndarray:
     return result
 
 
-def _row_hash(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    seed = constant("row_hash", arguments[0], "the seed") if arguments else None
+def _row_hash(call: Written) -> Expression:
+    seed = constant("row_hash", call.arguments[0], "the seed") if call.arguments else None
     if type(seed) is not int or not -(2**63) <= seed < 2**63:
         raise QueryError("the seed of row_hash must be a BIGINT", function="row_hash")
     literal = Literal(BIGINT.with_nullable(False), seed)
-    return Call(BIGINT.with_nullable(False), "row_hash", (literal, *arguments[1:]))
+    return Call(BIGINT.with_nullable(False), "row_hash", (literal, *call.arguments[1:]))
 
 
 @HASHING.infallible.kernel(

@@ -9,7 +9,7 @@ from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import STRING
-from pkray.relational.functions.function import NO_SPARK, Kernel, Value
+from pkray.relational.functions.function import NO_SPARK, Kernel, Value, Written
 from pkray.relational.functions.json.functions import JSON
 from pkray.relational.functions.json.values import decode, encode, to_plain
 from pkray.relational.functions.values import as_array, by_distinct
@@ -46,7 +46,7 @@ for _name, _about, _compute in (
     JSON.only(Dialect.FLINK).infallible.add(
         f"{_name}(text) -> STRING",
         _about,
-        signatures.takes(_name, signatures.text),
+        signatures.takes(signatures.text),
         _by_text(_compute),
         signatures.result(STRING),
         NO_SPARK,
@@ -56,7 +56,7 @@ for _name, _about, _compute in (
 @JSON.only(Dialect.FLINK).infallible.kernel(
     "json_string(value) -> STRING",
     "Write a value as JSON.",
-    signatures.takes("json_string", signatures.anything),
+    signatures.takes(signatures.anything),
     signatures.result(STRING),
     NO_SPARK,
 )
@@ -109,8 +109,8 @@ def _document(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], checked, pa.string(), rows)
 
 
-def _json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    document = signatures.takes("json_document", signatures.text)(arguments, dialect)
+def _json(call: Written) -> Expression:
+    document = signatures.takes(signatures.text)(call._replace(name="json_document"))
     return Call(document.type, "json_built", (document,))
 
 
@@ -129,13 +129,13 @@ JSON.add_inner(
 )
 
 
-def _json_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    return _built("[", [_member(each, ABSENT) for each in arguments], "]")
+def _json_array(call: Written) -> Expression:
+    return _built("[", [_member(each, ABSENT) for each in call.arguments], "]")
 
 
-def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _json_object(call: Written) -> Expression:
     """Type it: what becomes of NULL, then names and values in turn."""
-    on_null, *pairs = arguments
+    on_null, *pairs = call.arguments
     said = signatures.constant_text("json_object", on_null, "what becomes of NULL")
     if len(pairs) % 2:
         raise QueryError("json_object takes names and values in pairs", function="json_object")
@@ -146,7 +146,7 @@ def _json_object(arguments: tuple[Expression, ...], dialect: Dialect) -> Express
             signatures.text_literal(f"{json.dumps(name, ensure_ascii=False)}:"),
             _member(value, said),
         )
-        members.append(function.resolve("concat", parts, dialect))
+        members.append(function.resolve("concat", parts, call.dialect))
     return _built("{", members, "}")
 
 

@@ -17,9 +17,10 @@ from pkray.relational.functions.function import (
     NO_SPARK,
     Family,
     Kernel,
-    Resolver,
     Value,
+    Written,
     typed_call,
+    wrong_argument,
 )
 from pkray.relational.functions.json.values import (
     EMPTY,
@@ -37,15 +38,7 @@ from pkray.relational.functions.json.values import (
     to_plain,
     value_at,
 )
-from pkray.relational.functions.signatures import (
-    check_count,
-    constant,
-    result,
-    takes,
-    text,
-    text_literal,
-    wrong_argument,
-)
+from pkray.relational.functions.signatures import constant, result, takes, text, text_literal
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.rows.python_values import to_python_list
@@ -55,17 +48,10 @@ Values = Sequence[Value]
 JSON = Family("json")
 
 
-def _with_path(name: str) -> Resolver:
-    most = 3 if name == "json_query" else 2
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, most)
-        path = _path(name, arguments[1])
-        value = text.taken(name, arguments, 0, dialect)
-        wrapper = (_wrapper(arguments[2]),) if len(arguments) > 2 else ()
-        return typed_call(name, value, path, *wrapper)
-
-    return resolve
+def _with_path(call: Written) -> Expression:
+    _, said, *wrapper = call.between(2, 3 if call.name == "json_query" else 2)
+    path = _path(call.name, said)
+    return typed_call(call.name, text.taken(call, 0), path, *map(_wrapper, wrapper))
 
 
 def _path(name: str, argument: Expression) -> Literal:
@@ -144,7 +130,7 @@ for _name, _about, _compute, _kind, _spark in (
     JSON.infallible.add(
         f"{_name}(text, path) -> {_kind}",
         _about,
-        _with_path(_name),
+        _with_path,
         _by_path(_compute),
         result(_kind, nullable=_kind is STRING or None),
         _spark,
@@ -174,10 +160,10 @@ def _outcome(call: Call, values: Values, rows: int) -> Value:
 JSON.add_inner("json_outcome", "Say how an SQL/JSON call ends.", _outcome, result(INT), NO_SPARK)
 
 
-def _json_length(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("json_length", arguments, 1, 2)
-    path = _path("json_length", arguments[1]) if len(arguments) > 1 else text_literal("$")
-    return typed_call("json_length", text.taken("json_length", arguments, 0, dialect), path)
+def _json_length(call: Written) -> Expression:
+    _, *said = call.between(1, 2)
+    path = _path("json_length", said[0]) if said else text_literal("$")
+    return typed_call("json_length", text.taken(call, 0), path)
 
 
 JSON.only(Dialect.FLINK).infallible.add(
@@ -191,7 +177,7 @@ JSON.only(Dialect.FLINK).infallible.add(
 JSON.infallible.add(
     "is_json(text) -> BOOLEAN",
     "Whether text is JSON.",
-    takes("is_json", text),
+    takes(text),
     _by_text(_is_json),
     result(BOOLEAN),
     NO_SPARK,
@@ -199,14 +185,14 @@ JSON.infallible.add(
 JSON.infallible.add(
     "json_array_length(text) -> INT",
     "Count the elements of an array.",
-    takes("json_array_length", text),
+    takes(text),
     _by_text(_length),
     result(INT, nullable=True),
 )
 JSON.infallible.add(
     "json_object_keys(text) -> ARRAY<STRING>",
     "Give an object's names.",
-    takes("json_object_keys", text),
+    takes(text),
     _by_text(_keys),
     result(_KEYS, nullable=True),
 )
@@ -215,21 +201,21 @@ JSON.infallible.add(
 # --- Rows -----------------------------------------------------------------------------------------
 
 
-def _to_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("to_json", arguments, 1, 1)
-    if not arguments[0].type.is_nested:
-        raise wrong_argument("to_json", 0, arguments[0], "a ROW, an ARRAY or a MAP")
-    return Call(STRING.with_nullable(arguments[0].type.nullable), "to_json", arguments)
+def _to_json(call: Written) -> Expression:
+    (value,) = call.exactly(1)
+    if not value.type.is_nested:
+        raise wrong_argument("to_json", 0, value, "a ROW, an ARRAY or a MAP")
+    return typed_call("to_json", value)
 
 
-def _from_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _from_json(call: Written) -> Expression:
     name = "from_json"
-    check_count(name, arguments, 2, 2)
-    schema = constant(name, arguments[1], "the schema")
+    _, said = call.exactly(2)
+    schema = constant(name, said, "the schema")
     if not isinstance(schema, str):
         raise QueryError(f"the schema of {name} must be text such as 'a INT'", function=name)
-    kind = read_schema(schema, dialect)
-    return Call(kind, name, (text.taken(name, arguments, 0, dialect), text_literal(str(kind))))
+    kind = read_schema(schema, call.dialect)
+    return Call(kind, name, (text.taken(call, 0), text_literal(str(kind))))
 
 
 def read_schema(text: str, dialect: Dialect) -> DataType:

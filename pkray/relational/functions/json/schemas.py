@@ -6,10 +6,9 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import never
+from pkray.relational.functions.function import Written, never
 from pkray.relational.functions.json.functions import JSON
-from pkray.relational.functions.signatures import check_count, constant_text, text_literal
+from pkray.relational.functions.signatures import constant_text, text_literal
 from pkray.relational.plan.expressions import Expression
 
 Shape: TypeAlias = "str | int | list[Shape] | dict[str, Shape]"
@@ -93,14 +92,15 @@ def _constant(word: str) -> float:
     raise ValueError(f"{word} is no JSON")
 
 
-def _schema_of_json(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "schema_of_json"
-    check_count(name, arguments, 1, 1)
-    text = constant_text(name, arguments[0], "the example")
+def _schema_of_json(call: Written) -> Expression:
+    (example,) = call.exactly(1)
+    text = constant_text(call.name, example, "the example")
     try:
         value = json.loads(text, parse_constant=_constant) if text.strip() else None
     except (ValueError, RecursionError) as error:
-        raise QueryError(f"the example of {name} is no JSON: {error}", function=name) from None
+        raise QueryError(
+            f"the example of {call.name} is no JSON: {error}", function=call.name
+        ) from None
     return text_literal(type_of_shape(shape_of(value)))
 
 

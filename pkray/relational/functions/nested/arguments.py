@@ -6,8 +6,8 @@ from typing import TypeAlias
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
-from pkray.relational.functions.function import Family, Resolver, Typing, Value, typed_call
-from pkray.relational.functions.signatures import check_count, of_types, parameter
+from pkray.relational.functions.function import Family, Typing, Value, Written, typed_call
+from pkray.relational.functions.signatures import of_types, parameter
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS, DataType
 
@@ -78,31 +78,24 @@ def element_place(argument: Expression, dialect: Dialect) -> Expression | None:
     return None if taken is None else coercion.cast_to(taken, coercion.INT)
 
 
-def takes_element(name: str) -> Resolver:
+def takes_element(call: Written) -> Expression:
     """Resolve a function of an array and a value that its elements are compared with."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        ARRAY.taken(name, arguments, 0, dialect)
-        array, value = with_element(arguments[0], arguments[1], dialect, name)
-        return typed_call(name, array, value)
-
-    return resolve
+    return typed_call(call.name, *with_element(call))
 
 
-def with_element(
-    array: Expression, value: Expression, dialect: Dialect, name: str
-) -> tuple[Expression, Expression]:
-    """Bring an array's elements and a value to one type."""
+def with_element(call: Written) -> tuple[Expression, Expression]:
+    """Bring the elements of the first argument, an array, and the second to one type."""
+    array, value = call.exactly(2)
+    ARRAY.taken(call, 0)
     element = element_of(array)
-    coercion.check_texts(name, array, Call(array_type(value.type, True), "array", (value,)))
-    kind = (
-        element if coercion.is_untyped_null(value) else coercion.wider(element, value.type, dialect)
-    )
+    coercion.check_texts(call.name, array, Call(array_type(value.type, True), "array", (value,)))
+    kind: DataType | None = element
+    if not coercion.is_untyped_null(value):
+        kind = coercion.wider(element, value.type, call.dialect)
     if kind is None:
         raise QueryError(
-            f"{name} compares elements of {element} with {value.type}; cast one of them",
-            function=name,
+            f"{call.name} compares elements of {element} with {value.type}; cast one of them",
+            function=call.name,
         )
     if kind.with_nullable(True) != element.with_nullable(True):
         array = coercion.cast_to(array, array_type(kind.with_nullable(element.nullable), True))

@@ -9,9 +9,8 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import argsort, codes, one_zero, ranks
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
-from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.function import Kernel, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
     FLINK,
@@ -27,14 +26,7 @@ from pkray.relational.functions.nested.arguments import (
 from pkray.relational.functions.nested.comparators import sorted_by
 from pkray.relational.functions.nested.elements import equal
 from pkray.relational.functions.nested.lists import Lists, whole_numbers
-from pkray.relational.functions.signatures import (
-    check_count,
-    integer,
-    result,
-    takes,
-    text,
-    wrong_argument,
-)
+from pkray.relational.functions.signatures import integer, result, takes, text
 from pkray.relational.functions.values import as_array, null_rows, refuse
 from pkray.relational.plan.expressions import Call, Expression, Lambda, Literal, SortKey
 from pkray.schema.types import STRINGS, DataType
@@ -64,23 +56,23 @@ def _sorted(lists: Lists, key: SortKey) -> Lists:
     return lists.chosen(argsort([lists.parents, *ranks(lists.values, key)], len(lists.values)))
 
 
-def _sort_array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "sort_array"
-    check_count(name, arguments, 1, 2)
-    ARRAY.taken(name, arguments, 0, dialect)
-    ascending = arguments[1] if len(arguments) == 2 else Literal(BOOLEAN.with_nullable(False), True)
+def _sort_array(call: Written) -> Expression:
+    call = call._replace(name="sort_array")
+    array, *said = call.between(1, 2)
+    ARRAY.taken(call, 0)
+    ascending = said[0] if said else Literal(BOOLEAN.with_nullable(False), True)
     if not isinstance(ascending, Literal) or not isinstance(ascending.value, bool):
-        raise QueryError(f"argument 2 of {name} must be TRUE or FALSE", function=name)
-    return typed_call(name, arguments[0], ascending)
+        raise QueryError("argument 2 of sort_array must be TRUE or FALSE", function=call.name)
+    return typed_call(call.name, array, ascending)
 
 
-def _array_sort(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _array_sort(call: Written) -> Expression:
     """Resolve array_sort(array); flink puts NULLs first and can be told to sort downwards."""
-    if dialect is FLINK and not any(isinstance(each, Lambda) for each in arguments):
-        return _sort_array(arguments, dialect)
-    if len(arguments) > 1:
-        return sorted_by(arguments, dialect)
-    return takes("array_sort", ARRAY)(arguments, dialect)
+    if call.dialect is FLINK and not any(isinstance(each, Lambda) for each in call.arguments):
+        return _sort_array(call)
+    if len(call.arguments) > 1:
+        return sorted_by(call)
+    return takes(ARRAY)(call)
 
 
 def typed_as_joined(arguments: tuple[Expression, ...]) -> DataType:
@@ -90,12 +82,11 @@ def typed_as_joined(arguments: tuple[Expression, ...]) -> DataType:
     return array_type(element.with_nullable(inner), any_nullable(arguments))
 
 
-def _flatten(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("flatten", arguments, 1, 1)
-    ARRAY.taken("flatten", arguments, 0, dialect)
-    if element_of(arguments[0]).root != "ARRAY":
-        raise wrong_argument("flatten", 0, arguments[0], "an ARRAY of ARRAYs")
-    return typed_call("flatten", arguments[0])
+def _flatten(call: Written) -> Expression:
+    (array,) = call.taken(ARRAY)
+    if element_of(array).root != "ARRAY":
+        raise wrong_argument("flatten", 0, array, "an ARRAY of ARRAYs")
+    return typed_call("flatten", array)
 
 
 def _flatten_type(arguments: tuple[Expression, ...]) -> DataType:
@@ -104,16 +95,12 @@ def _flatten_type(arguments: tuple[Expression, ...]) -> DataType:
     return array_type(inner.element, arguments[0].type.nullable or inner.nullable)
 
 
-def _array_join(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "array_join"
-    check_count(name, arguments, 2, 3)
-    ARRAY.taken(name, arguments, 0, dialect)
-    array = arguments[0]
+def _array_join(call: Written) -> Expression:
+    array, *words = call.taken(ARRAY, text, text, least=2)
     if element_of(array).root not in STRINGS:
         inner = STRING.with_nullable(element_of(array).nullable)
         array = cast_to(array, array_type(inner, True))
-    words = [text.taken(name, arguments, place, dialect) for place in range(1, len(arguments))]
-    return typed_call(name, array, *words)
+    return typed_call("array_join", array, *words)
 
 
 def _reversed(lists: Lists) -> Lists:
@@ -138,7 +125,7 @@ for _name, _about, _change in (
     NESTED.infallible.add(
         f"{_name}(ARRAY{' [, (x, y) -> INT]' if _name == 'array_sort' else ''}) -> ARRAY",
         _about,
-        _array_sort if _name == "array_sort" else takes(_name, ARRAY),
+        _array_sort if _name == "array_sort" else takes(ARRAY),
         _of_list(_change),
         without_nulls if _name == "array_compact" else typed_as_first,
         _reverse_spark if _name == "array_reverse" else None,
@@ -160,7 +147,7 @@ def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.kernel(
     "slice(ARRAY, start from 1, length) -> ARRAY",
     "Keep so many elements from a place on, counted from the end if negative.",
-    takes("slice", ARRAY, integer, integer),
+    takes(ARRAY, integer, integer),
     typed_as_first,
 )
 def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -178,7 +165,7 @@ def _slice_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.infallible.kernel(
     "array_concat(ARRAY, …) -> ARRAY",
     "Put arrays one after the other.",
-    takes("array_concat", ARRAY, rest=ARRAY, alike=True),
+    takes(ARRAY, rest=ARRAY, alike=True),
     typed_as_joined,
     lambda call, arguments: f"concat({', '.join(arguments)})",
 )
@@ -234,7 +221,7 @@ def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.infallible.kernel(
     "array_remove(ARRAY, x) -> ARRAY",
     "Leave elements out that equal x.",
-    takes_element("array_remove"),
+    takes_element,
     typed_as_first,
 )
 def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -244,22 +231,13 @@ def _remove_kernel(call: Call, values: Values, rows: int) -> Value:
     return lists.chosen(kept).array(call.type, null_rows(values, rows))
 
 
-def _added(name: str, last: bool) -> Resolver:
+def _added(call: Written) -> Expression:
     """Resolve array_append(array, x) and array_prepend(array, x)."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        ARRAY.taken(name, arguments, 0, dialect)
-        array, value = with_element(arguments[0], arguments[1], dialect, name)
-        single = typed_call("array", value)
-        parts = (array, single) if last else (single, array)
-        return typed_call("array_concat", *coerced(parts, dialect, f"arguments of {name}"))
-
-    return resolve
+    array, value = with_element(call)
+    single = typed_call("array", value)
+    parts = (array, single) if call.name == "array_append" else (single, array)
+    return typed_call("array_concat", *coerced(parts, call.dialect, f"arguments of {call.name}"))
 
 
-for _name, _about, _last in (
-    ("array_append", "Put a value after the elements.", True),
-    ("array_prepend", "Put a value before the elements.", False),
-):
-    NESTED.alias(f"{_name}(ARRAY<x>, x) -> ARRAY<x>", _about, _added(_name, _last))
+NESTED.alias("array_append(ARRAY<x>, x) -> ARRAY<x>", "Put a value after the elements.", _added)
+NESTED.alias("array_prepend(ARRAY<x>, x) -> ARRAY<x>", "Put a value before the elements.", _added)

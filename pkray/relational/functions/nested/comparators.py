@@ -7,22 +7,19 @@ import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.cancellation import checkpoint
-from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Value, typed_call
+from pkray.relational.functions.function import Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested.arguments import ARRAY, NESTED, Values, typed_as_first
 from pkray.relational.functions.nested.lists import Lists
-from pkray.relational.functions.signatures import check_count, wrong_argument
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Lambda
 
 NAME = "array_sort_by"
 
 
-def sorted_by(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def sorted_by(call: Written) -> Expression:
     """Resolve array_sort(array, (left, right) -> INT)."""
-    check_count("array_sort", arguments, 2, 2)
-    ARRAY.taken("array_sort", arguments, 0, dialect)
-    body = arguments[1]
+    _, body = call.exactly(2)
+    ARRAY.taken(call, 0)
     if not isinstance(body, Lambda):
         raise wrong_argument("array_sort", 1, body, "a lambda such as (x, y) -> x - y")
     if len(body.parameters) != 2 or body.type.root != "INT":
@@ -31,7 +28,7 @@ def sorted_by(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression
             f"{body.type}: it takes two elements and gives an INT that is negative, 0 or positive",
             function="array_sort",
         )
-    return typed_call(NAME, *arguments)
+    return typed_call(NAME, *call.arguments)
 
 
 def _kernel(call: Call, values: Values, rows: int) -> Value:

@@ -6,10 +6,9 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import argsort, ranks
 from pkray.errors import QueryError, UnsupportedError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, signatures
 from pkray.relational.functions.comparison import equal_values
-from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.function import Kernel, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
     ARRAY_OR_MAP,
@@ -32,40 +31,34 @@ from pkray.relational.plan.expressions import Call, Expression, Lambda, SortKey
 from pkray.schema.types import STRINGS, DataType
 
 
-def _element_at(name: str) -> Resolver:
+def _element_at(call: Written) -> Expression:
     """Resolve element_at(array, place from 1), element_at(map, key) and their safe kin."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, 2, 2)
-        ARRAY_OR_MAP.taken(name, arguments, 0, dialect)
-        if arguments[0].type.root == "MAP":
-            key = _key_argument(name, arguments)
-            return typed_call("map_value", arguments[0], key)
-        return typed_call(name, arguments[0], element_place.taken(name, arguments, 1, dialect))
-
-    return resolve
+    value, _ = call.exactly(2)
+    ARRAY_OR_MAP.taken(call, 0)
+    if value.type.root == "MAP":
+        return typed_call("map_value", value, _key_argument(call))
+    return typed_call(call.name, value, element_place.taken(call, 1))
 
 
-def _bracket(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _bracket(call: Written) -> Expression:
     """Resolve value[…] and value.name."""
-    signatures.check_count("element_of", arguments, 2, 2)
-    value, key = arguments
-    for place, each in enumerate(arguments):
+    value, key = call.exactly(2)
+    for place, each in enumerate(call.arguments):
         if isinstance(each, Lambda):
-            raise signatures.wrong_argument("element_of", place, each)
+            raise wrong_argument("element_of", place, each)
     if key.type.is_nested and value.type.root == "ARRAY":
-        raise signatures.wrong_argument("element_of", 1, key, "an integer")
+        raise wrong_argument("element_of", 1, key, "an integer")
     if value.type.root == "ROW":
-        return field((value, key), dialect)
+        return field(call._replace(name="field"))
     if value.type.root == "MAP":
         return typed_call("map_value", value, coercion.cast_to(key, key_of(value)))
     if value.type.root == "ARRAY":
-        name = "array_item" if dialect is SPARK else "try_element_at"
+        name = "array_item" if call.dialect is SPARK else "try_element_at"
         if key.type.root in STRINGS and element_of(value).root == "ROW":
             raise UnsupportedError(
                 "a field of an array's rows is not taken at once: write transform(array, x -> x.f)"
             )
-        return typed_call(name, value, element_place.taken("[]", arguments, 1, dialect))
+        return typed_call(name, value, element_place.taken(call._replace(name="[]"), 1))
     raise QueryError(
         f"{value.type} has no elements and no fields: [] and . are of ARRAY, MAP and ROW",
         type=str(value.type),
@@ -123,14 +116,14 @@ def _map_value_kernel(call: Call, values: Values, rows: int) -> Value:
 NESTED.add(
     "element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, from the end if the place is negative; outside of an array it fails.",
-    _element_at("element_at"),
+    _element_at,
     _at(1, safe=False),
     typed_as_element(),
 )
 NESTED.add(
     "try_element_at(ARRAY, place from 1) | (MAP, key) -> element",
     "Give an element, or NULL where there is none.",
-    _element_at("try_element_at"),
+    _element_at,
     _at(1, safe=True),
     typed_as_element(nullable=True),
 )
@@ -151,7 +144,7 @@ NESTED.add_inner(
 NESTED.infallible.add(
     "get(ARRAY, place from 0) -> element",
     "Give an element, or NULL where there is none.",
-    signatures.takes("get", ARRAY, signatures.integer),
+    signatures.takes(ARRAY, signatures.integer),
     _at(0, safe=True),
     typed_as_element(nullable=True),
 )
@@ -167,18 +160,17 @@ NESTED.alias(
 )
 
 
-def _has_key(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "map_contains_key"
-    signatures.check_count(name, arguments, 2, 2)
-    MAP.taken(name, arguments, 0, dialect)
-    return typed_call(name, arguments[0], _key_argument(name, arguments))
+def _has_key(call: Written) -> Expression:
+    value, _ = call.exactly(2)
+    MAP.taken(call, 0)
+    return typed_call(call.name, value, _key_argument(call))
 
 
-def _key_argument(name: str, arguments: tuple[Expression, ...]) -> Expression:
+def _key_argument(call: Written) -> Expression:
     """Take a key of the map before it."""
-    value, key = arguments
+    value, key = call.arguments
     made = Call(map_type(key.type, value_of(value), True), "map", (key, key))
-    coercion.check_texts(name, value, made)
+    coercion.check_texts(call.name, value, made)
     return coercion.cast_to(key, key_of(value))
 
 
@@ -205,7 +197,7 @@ def _contains_type(arguments: tuple[Expression, ...]) -> DataType:
 @NESTED.infallible.kernel(
     "size(ARRAY | MAP) -> INT",
     "Count elements.",
-    signatures.takes("size", ARRAY_OR_MAP),
+    signatures.takes(ARRAY_OR_MAP),
     signatures.result(coercion.INT),
     synonyms=("cardinality", "array_size"),
 )
@@ -217,7 +209,7 @@ def _size_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.infallible.kernel(
     "array_contains(ARRAY, x) -> BOOLEAN",
     "Whether an element equals x; NULL where none does and one is NULL.",
-    takes_element("array_contains"),
+    takes_element,
     _contains_type,
 )
 def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -234,7 +226,7 @@ def _contains_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.infallible.kernel(
     "array_position(ARRAY, x) -> BIGINT",
     "Give the place from 1 of the first element that equals x; 0 where none does.",
-    takes_element("array_position"),
+    takes_element,
     signatures.result(coercion.BIGINT),
 )
 def _position_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -260,7 +252,7 @@ for _name, _greatest in (("array_min", False), ("array_max", True)):
     NESTED.infallible.add(
         f"{_name}(ARRAY<x>) -> x",
         f"Give the {'greatest' if _greatest else 'least'} element; NULLs are left out.",
-        signatures.takes(_name, ARRAY),
+        signatures.takes(ARRAY),
         _extreme(_greatest),
         typed_as_element(nullable=True),
     )

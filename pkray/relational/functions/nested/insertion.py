@@ -8,11 +8,11 @@ import pyarrow as pa
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import INT, any_nullable, cast_to, is_untyped_null
-from pkray.relational.functions.function import Value, typed_call
+from pkray.relational.functions.function import Value, Written, typed_call
 from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.numbers.chance import no_seed
-from pkray.relational.functions.signatures import check_count, integer, parameter, takes
+from pkray.relational.functions.signatures import integer, parameter, takes
 from pkray.relational.functions.values import as_array, null_rows
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import DataType
@@ -29,14 +29,13 @@ def _place(argument: Expression, dialect: Dialect) -> Expression | None:
     return cast_to(argument, INT) if taken else None
 
 
-def _insert(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _insert(call: Written) -> Expression:
     """Resolve array_insert(array, place, value)."""
-    name = "array_insert"
-    check_count(name, arguments, 3, 3)
-    args.ARRAY.taken(name, arguments, 0, dialect)
-    place = _place.taken(name, arguments, 1, dialect)
-    array, value = args.with_element(arguments[0], arguments[2], dialect, name)
-    return typed_call(name, array, place, value)
+    given, _, new = call.exactly(3)
+    args.ARRAY.taken(call, 0)
+    place = _place.taken(call, 1)
+    array, value = args.with_element(call._replace(arguments=(given, new)))
+    return typed_call(call.name, array, place, value)
 
 
 def _inserted_type(arguments: tuple[Expression, ...]) -> DataType:
@@ -89,7 +88,7 @@ def _insert_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.only(args.FLINK).infallible.kernel(
     "array_slice(ARRAY, first [, last]) -> ARRAY",
     "Keep the elements from a place to another, counted from 1, or from the end if negative.",
-    takes("array_slice", args.ARRAY, integer, integer, least=2),
+    takes(args.ARRAY, integer, integer, least=2),
     args.typed_as_first,
     lambda call, arguments: (
         f"IF({' OR '.join(f'({each} IS NULL)' for each in arguments)}, NULL, "
@@ -111,9 +110,9 @@ def _part_kernel(call: Call, values: args.Values, rows: int) -> Value:
     return lists.chosen(np.flatnonzero(inside)).array(call.type, null)
 
 
-def _shuffle(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    no_seed("shuffle", arguments, 1)
-    return takes("shuffle", args.ARRAY)(arguments, dialect)
+def _shuffle(call: Written) -> Expression:
+    no_seed(call, 1)
+    return takes(args.ARRAY)(call)
 
 
 @args.NESTED.only(Dialect.SPARK).infallible.kernel(

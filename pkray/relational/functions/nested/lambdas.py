@@ -9,29 +9,34 @@ import pyarrow.compute as pc
 
 from pkray.columns.keys import argsort, codes, one_zero
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, any_nullable
-from pkray.relational.functions.function import Kernel, Resolver, Value, typed_call
+from pkray.relational.functions.function import (
+    Kernel,
+    Parameter,
+    Resolver,
+    Value,
+    Written,
+    typed_call,
+    wrong_argument,
+)
 from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import side_by_side
 from pkray.relational.functions.nested.maps import checked_map
-from pkray.relational.functions.signatures import Parameter, check_count, result, wrong_argument
+from pkray.relational.functions.signatures import result
 from pkray.relational.functions.values import as_array, null_rows
 from pkray.relational.plan.expressions import Call, Expression, Lambda
-from pkray.schema.types import DataType
 
 
-def _with_lambda(name: str, *, boolean: bool = False, of: Parameter = args.ARRAY) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        of.taken(name, arguments, 0, dialect)
-        body = arguments[1]
+def _with_lambda(*, boolean: bool = False, of: Parameter = args.ARRAY) -> Resolver:
+    def resolve(call: Written) -> Expression:
+        _, body = call.exactly(2)
+        of.taken(call, 0)
         if not isinstance(body, Lambda):
-            raise wrong_argument(name, 1, body, "a lambda such as x -> x + 1")
+            raise wrong_argument(call.name, 1, body, "a lambda such as x -> x + 1")
         if boolean and body.type.root != "BOOLEAN":
-            raise QueryError(f"the lambda of {name} is {body.type}; it must be BOOLEAN")
-        return typed_call(name, *arguments)
+            raise QueryError(f"the lambda of {call.name} is {body.type}; it must be BOOLEAN")
+        return typed_call(call.name, *call.arguments)
 
     return resolve
 
@@ -68,35 +73,29 @@ def _quantifier(wanted: bool) -> Kernel:
     return kernel
 
 
-def _aggregate(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _aggregate(call: Written) -> Expression:
     name = "aggregate"
-    check_count(name, arguments, 3, 4)
-    args.ARRAY.taken(name, arguments, 0, dialect)
-    for place in range(2, len(arguments)):
-        if not isinstance(arguments[place], Lambda):
-            raise wrong_argument(name, place, arguments[place], "a lambda such as (acc, x) -> …")
-    start, merge = arguments[1], arguments[2]
+    _, start, merge, *end = call.between(3, 4)
+    args.ARRAY.taken(call, 0)
+    for place, each in enumerate((merge, *end), 2):
+        if not isinstance(each, Lambda):
+            raise wrong_argument(name, place, each, "a lambda such as (acc, x) -> …")
     if start.type.with_nullable(True) != merge.type.with_nullable(True):
         raise QueryError(
             f"the lambda of {name} gives {merge.type}, but it starts with {start.type}: cast one",
             function=name,
         )
-    return typed_call(name, *arguments)
+    return typed_call(name, *call.arguments)
 
 
-def _aggregate_type(arguments: tuple[Expression, ...]) -> DataType:
-    kind = arguments[-1].type
-    return kind.with_nullable(True)
-
-
-def _zips(name: str, taken: Parameter, example: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 3, 3)
+def _zips(of: Parameter, example: str) -> Resolver:
+    def resolve(call: Written) -> Expression:
+        *_, body = call.exactly(3)
         for place in range(2):
-            taken.taken(name, arguments, place, dialect)
-        if not isinstance(arguments[2], Lambda):
-            raise wrong_argument(name, 2, arguments[2], f"a lambda such as {example}")
-        return typed_call(name, *arguments)
+            of.taken(call, place)
+        if not isinstance(body, Lambda):
+            raise wrong_argument(call.name, 2, body, f"a lambda such as {example}")
+        return typed_call(call.name, *call.arguments)
 
     return resolve
 
@@ -115,7 +114,7 @@ def _transform_map(keys: bool) -> Kernel:
 @args.NESTED.kernel(
     "transform(ARRAY<x>, x -> y) -> ARRAY<y>",
     "Compute each element anew; (x, i) -> … has its place from 0.",
-    _with_lambda("transform"),
+    _with_lambda(),
     lambda arguments: args.array_type(arguments[1].type, arguments[0].type.nullable),
 )
 def _transform_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -126,13 +125,13 @@ def _transform_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.kernel(
     "filter(ARRAY<x>, x -> BOOLEAN) -> ARRAY<x>",
     "Keep the elements for which the condition is true.",
-    _with_lambda("filter", boolean=True),
+    _with_lambda(boolean=True),
     lambda arguments: arguments[0].type,
 )
 @args.NESTED.kernel(
     "map_filter(MAP, (key, value) -> BOOLEAN) -> MAP",
     "Keep the pairs for which the condition is true.",
-    _with_lambda("map_filter", boolean=True, of=args.MAP),
+    _with_lambda(boolean=True, of=args.MAP),
     lambda arguments: arguments[0].type,
 )
 def _filter_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -148,7 +147,7 @@ for _name, _about, _wanted, _synonym in (
     args.NESTED.add(
         f"{_name}(ARRAY<x>, x -> BOOLEAN) -> BOOLEAN",
         _about,
-        _with_lambda(_name, boolean=True),
+        _with_lambda(boolean=True),
         _quantifier(_wanted),
         result(BOOLEAN),
         synonyms=(_synonym,),
@@ -159,7 +158,7 @@ for _name, _about, _wanted, _synonym in (
     "aggregate(ARRAY<x>, start, (acc, x) -> acc [, acc -> result]) -> result",
     "Fold the elements into one value.",
     _aggregate,
-    _aggregate_type,
+    lambda arguments: arguments[-1].type.with_nullable(True),
     synonyms=("reduce",),
 )
 def _aggregate_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -184,7 +183,7 @@ def _aggregate_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.kernel(
     "zip_with(ARRAY<x>, ARRAY<y>, (x, y) -> z) -> ARRAY<z>",
     "Compute elements of two arrays together; the shorter one's are NULL.",
-    _zips("zip_with", args.ARRAY, "(x, y) -> x + y"),
+    _zips(args.ARRAY, "(x, y) -> x + y"),
     lambda arguments: args.array_type(arguments[2].type, any_nullable(arguments[:2])),
 )
 def _zip_with_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -198,7 +197,7 @@ def _zip_with_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.kernel(
     "map_zip_with(MAP, MAP, (key, x, y) -> z) -> MAP",
     "Compute values of two maps together, by their keys; one that a map has not is NULL.",
-    _zips("map_zip_with", args.MAP, "(k, x, y) -> x + y"),
+    _zips(args.MAP, "(k, x, y) -> x + y"),
     lambda arguments: args.map_type(
         args.key_of(arguments[0]), arguments[2].type, any_nullable(arguments[:2])
     ),
@@ -234,7 +233,7 @@ def _map_zip_with_kernel(call: Call, values: args.Values, rows: int) -> Value:
 args.NESTED.add(
     "transform_values(MAP, (key, value) -> x) -> MAP",
     "Compute each value anew.",
-    _with_lambda("transform_values", of=args.MAP),
+    _with_lambda(of=args.MAP),
     _transform_map(keys=False),
     lambda arguments: args.map_type(
         args.key_of(arguments[0]), arguments[1].type, arguments[0].type.nullable
@@ -243,7 +242,7 @@ args.NESTED.add(
 args.NESTED.add(
     "transform_keys(MAP, (key, value) -> x) -> MAP",
     "Compute each key anew; a key twice fails.",
-    _with_lambda("transform_keys", of=args.MAP),
+    _with_lambda(of=args.MAP),
     _transform_map(keys=True),
     lambda arguments: args.map_type(
         arguments[1].type, args.value_of(arguments[0]), arguments[0].type.nullable

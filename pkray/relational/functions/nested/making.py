@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
-from pkray.relational.functions.function import NO_SPARK, Value, typed_call
+from pkray.relational.functions.function import NO_SPARK, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
     INTEGER,
@@ -27,8 +26,8 @@ from pkray.relational.plan.expressions import Call, ColumnRef, Expression
 from pkray.schema.types import TIMESTAMPS, DataField, DataType
 
 
-def _array(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    return typed_call("array", *coerced(arguments, dialect, "elements of an array"))
+def _array(call: Written) -> Expression:
+    return typed_call("array", *coerced(call.arguments, call.dialect, "elements of an array"))
 
 
 def _type_of_array(arguments: tuple[Expression, ...]) -> DataType:
@@ -58,7 +57,7 @@ def _array_kernel(call: Call, values: Values, rows: int) -> Value:
 @NESTED.infallible.kernel(
     "array_repeat(x, count) -> ARRAY<x>",
     "Make an array of one value.",
-    signatures.takes("array_repeat", signatures.anything, element_place),
+    signatures.takes(signatures.anything, element_place),
     lambda arguments: array_type(arguments[0].type, arguments[1].type.nullable),
 )
 def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
@@ -67,12 +66,10 @@ def _repeat_kernel(call: Call, values: Values, rows: int) -> Value:
     return Lists(counts, elements).array(call.type, null_rows([values[1]], rows))
 
 
-def _zip(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _zip(call: Written) -> Expression:
     """Resolve arrays_zip: the fields are called as the columns, else by their places."""
-    signatures.check_count("arrays_zip", arguments, 1, None)
     parts: list[Expression] = []
-    for place, each in enumerate(arguments):
-        ARRAY.taken("arrays_zip", arguments, place, dialect)
+    for place, each in enumerate(call.taken(ARRAY, rest=ARRAY)):
         name = each.name if isinstance(each, ColumnRef) else str(place)
         parts += [signatures.text_literal(name), each]
     return typed_call("arrays_zip", *parts)
@@ -117,21 +114,21 @@ def _check_elements(counts: np.ndarray) -> None:
         )
 
 
-_OF_INTEGERS = signatures.takes("sequence", INTEGER, INTEGER, INTEGER, least=2, alike=True)
+_OF_INTEGERS = signatures.takes(INTEGER, INTEGER, INTEGER, least=2, alike=True)
 _TIMES = ("DATE", *TIMESTAMPS)
 _DAY = 86_400_000_000
 
 
-def _sequence(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _sequence(call: Written) -> Expression:
     """Count integers, or times, whose step is given as months and microseconds."""
-    if not any(each.type.root in _TIMES for each in arguments[:2]):
-        return _OF_INTEGERS(arguments, dialect)
-    if len(arguments) not in (2, 4):
+    if not any(each.type.root in _TIMES for each in call.arguments[:2]):
+        return _OF_INTEGERS(call)
+    if len(call.arguments) not in (2, 4):
         raise QueryError("sequence of times takes its step as an INTERVAL", function="sequence")
-    pair = coerced(arguments[:2], dialect, "arguments of sequence")
+    pair = coerced(call.arguments[:2], call.dialect, "arguments of sequence")
     if pair[0].type.root not in _TIMES:
-        raise signatures.wrong_argument("sequence", 0, arguments[0], "two dates or two timestamps")
-    return typed_call("sequence_of_times", *pair, *arguments[2:])
+        raise wrong_argument("sequence", 0, call.arguments[0], "two dates or two timestamps")
+    return typed_call("sequence_of_times", *pair, *call.arguments[2:])
 
 
 def _times_kernel(call: Call, values: Values, rows: int) -> Value:

@@ -12,7 +12,7 @@ from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import STRING, any_nullable, coerced
-from pkray.relational.functions.function import Typing, Value, typed_call
+from pkray.relational.functions.function import Typing, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested import arguments as args
 from pkray.relational.functions.nested.lists import Lists
 from pkray.relational.functions.nested.making import interleaved
@@ -22,11 +22,11 @@ from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataField, DataType
 
 
-def _map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    if len(arguments) % 2:
+def _map(call: Written) -> Expression:
+    if len(call.arguments) % 2:
         raise QueryError("map takes keys and values in pairs", function="map")
-    keys = coerced(arguments[::2], dialect, "keys of a map")
-    values = coerced(arguments[1::2], dialect, "values of a map")
+    keys = coerced(call.arguments[::2], call.dialect, "keys of a map")
+    values = coerced(call.arguments[1::2], call.dialect, "values of a map")
     pairs = zip(keys, values, strict=True)
     return typed_call("map", *(each for pair in pairs for each in pair))
 
@@ -67,16 +67,12 @@ def _type_from_entries(arguments: tuple[Expression, ...]) -> DataType:
     return args.map_type(fields[0].type, fields[1].type, arguments[0].type.nullable)
 
 
-def _map_from_entries(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "map_from_entries"
-    signatures.check_count(name, arguments, 1, 1)
-    args.ARRAY.taken(name, arguments, 0, dialect)
-    if (
-        args.element_of(arguments[0]).root != "ROW"
-        or len(args.element_of(arguments[0]).fields or ()) != 2
-    ):
-        raise signatures.wrong_argument(name, 0, arguments[0], "an ARRAY of ROWs of two fields")
-    return typed_call(name, arguments[0])
+def _map_from_entries(call: Written) -> Expression:
+    (array,) = call.taken(args.ARRAY)
+    element = args.element_of(array)
+    if element.root != "ROW" or len(element.fields or ()) != 2:
+        raise wrong_argument(call.name, 0, array, "an ARRAY of ROWs of two fields")
+    return typed_call(call.name, array)
 
 
 def _map_part(call: Call, values: args.Values, rows: int) -> Value:
@@ -113,7 +109,7 @@ def _map_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.kernel(
     "map_from_arrays(ARRAY keys, ARRAY values) -> MAP",
     "Make a map of two arrays.",
-    signatures.takes("map_from_arrays", args.ARRAY, args.ARRAY),
+    signatures.takes(args.ARRAY, args.ARRAY),
     lambda arguments: args.map_type(
         args.element_of(arguments[0]), args.element_of(arguments[1]), any_nullable(arguments)
     ),
@@ -144,7 +140,7 @@ def _map_from_entries_kernel(call: Call, values: args.Values, rows: int) -> Valu
 @args.NESTED.infallible.kernel(
     "map_entries(MAP) -> ARRAY<ROW<key, value>>",
     "Give a map's pairs.",
-    signatures.takes("map_entries", args.MAP),
+    signatures.takes(args.MAP),
     _type_of_entries,
 )
 def _map_entries_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -160,7 +156,7 @@ for _what, _kind_of in (("keys", args.key_of), ("values", args.value_of)):
     args.NESTED.infallible.add(
         f"map_{_what}(MAP) -> ARRAY",
         f"Give a map's {_what}.",
-        signatures.takes(f"map_{_what}", args.MAP),
+        signatures.takes(args.MAP),
         _map_part,
         _array_of(_kind_of),
     )
@@ -174,13 +170,13 @@ def _map_union_spark(call: Call, arguments: Sequence[str]) -> str:
     return reduce(union, arguments)
 
 
-def _str_to_map(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _str_to_map(call: Written) -> Expression:
     name = "str_to_map"
-    signatures.check_count(name, arguments, 1, 3)
-    value = signatures.text.taken(name, arguments, 0, dialect)
-    inside = ":" if dialect is Dialect.SPARK else "="
+    _, *said = call.between(1, 3)
+    value = signatures.text.taken(call, 0)
+    inside = ":" if call.dialect is Dialect.SPARK else "="
     between = [signatures.text_literal(each) for each in (",", inside)]
-    for place, each in enumerate(arguments[1:]):
+    for place, each in enumerate(said):
         if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the separators of {name} must be constant text", function=name)
         between[place] = signatures.text_literal(each.value)
@@ -206,7 +202,7 @@ def _all_pairs(
 @args.NESTED.kernel(
     "map_concat(MAP, …) -> MAP",
     "Put maps together; a key twice fails.",
-    signatures.takes("map_concat", args.MAP, rest=args.MAP, alike=True),
+    signatures.takes(args.MAP, rest=args.MAP, alike=True),
     _united,
 )
 def _map_concat_kernel(call: Call, values: args.Values, rows: int) -> Value:
@@ -220,7 +216,7 @@ def _map_concat_kernel(call: Call, values: args.Values, rows: int) -> Value:
 @args.NESTED.only(Dialect.FLINK).infallible.kernel(
     "map_union(MAP, …) -> MAP",
     "Put maps together; of a key that several have, the last value counts.",
-    signatures.takes("map_union", args.MAP, rest=args.MAP, alike=True),
+    signatures.takes(args.MAP, rest=args.MAP, alike=True),
     _united,
     _map_union_spark,
 )

@@ -6,10 +6,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.function import Value, Written, typed_call
 from pkray.relational.functions.nested.arguments import FLINK, NESTED, ROW, SPARK, Values
-from pkray.relational.functions.signatures import check_count, text_literal
+from pkray.relational.functions.signatures import text_literal
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataField, DataType
@@ -18,30 +17,27 @@ NAMED = "named"
 """What a field of STRUCT(…) is given as: ``named(name, value)``; it never stands in a plan."""
 
 
-def _struct(name: str, flink_names: bool = False) -> Resolver:
+def _struct(call: Written) -> Expression:
     """Resolve struct(a, b AS c), row(a, b): fields are called as columns, else col1, col2 …."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        parts: list[Expression] = []
-        for place, each in enumerate(arguments):
-            if isinstance(each, Call) and each.function == NAMED:
-                parts += each.arguments
-                continue
-            plain = f"EXPR${place}" if dialect is FLINK and flink_names else f"col{place + 1}"
-            parts += [text_literal(plain), each]
-        return _named_struct(tuple(parts), dialect)
-
-    return resolve
+    flink_names = call.dialect is FLINK and call.name == "row"
+    parts: list[Expression] = []
+    for place, each in enumerate(call.arguments):
+        if isinstance(each, Call) and each.function == NAMED:
+            parts += each.arguments
+            continue
+        plain = f"EXPR${place}" if flink_names else f"col{place + 1}"
+        parts += [text_literal(plain), each]
+    return _named_struct(call._replace(arguments=tuple(parts)))
 
 
-def _named_struct(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _named_struct(call: Written) -> Expression:
     name = "named_struct"
-    if not arguments or len(arguments) % 2:
+    if not call.arguments or len(call.arguments) % 2:
         raise QueryError(f"{name} takes names and values in pairs", function=name)
-    for each in arguments[::2]:
+    for each in call.arguments[::2]:
         if not isinstance(each, Literal) or not isinstance(each.value, str):
             raise QueryError(f"the names of {name} must be constant text", function=name)
-    return typed_call(name, *arguments)
+    return typed_call(name, *call.arguments)
 
 
 def _type_of_struct(arguments: tuple[Expression, ...]) -> DataType:
@@ -59,16 +55,15 @@ def _type_of_field(arguments: tuple[Expression, ...]) -> DataType:
     return found[0].with_nullable(found[0].nullable or row.type.nullable)
 
 
-def field(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def field(call: Written) -> Expression:
     """Resolve field(row, 'name'); the spark dialect finds names whatever their case."""
-    check_count("field", arguments, 2, 2)
-    row, said = arguments
-    ROW.taken("field", arguments, 0, dialect)
+    row, said = call.exactly(2)
+    ROW.taken(call, 0)
     if not isinstance(said, Literal) or not isinstance(said.value, str):
         raise QueryError("a field of a ROW is named by constant text", function="field")
     names = [each.name for each in row.type.fields or ()]
     found = [name for name in names if name == said.value]
-    if not found and dialect is SPARK:
+    if not found and call.dialect is SPARK:
         found = [name for name in names if name.lower() == said.value.lower()]
     if not found:
         raise QueryError(
@@ -109,5 +104,5 @@ def _struct_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.StructArray.from_arrays(parts, fields=[kind.field(i) for i in range(len(parts))])
 
 
-NESTED.alias("struct(value [AS name], …) -> ROW", "Make a row.", _struct("struct"))
-NESTED.alias("row(value, …) -> ROW", "Make a row.", _struct("row", flink_names=True))
+NESTED.alias("struct(value [AS name], …) -> ROW", "Make a row.", _struct)
+NESTED.alias("row(value, …) -> ROW", "Make a row.", _struct)

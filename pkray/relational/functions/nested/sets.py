@@ -51,7 +51,7 @@ for _name, _about, _kept in (
     NESTED.infallible.add(
         f"array_{_name}(ARRAY, ARRAY) -> ARRAY",
         _about,
-        takes(f"array_{_name}", ARRAY, ARRAY, alike=True),
+        takes(ARRAY, ARRAY, alike=True),
         _set_kernel(_kept),
         typed_as_joined,
     )
@@ -60,7 +60,7 @@ for _name, _about, _kept in (
 @NESTED.infallible.kernel(
     "arrays_overlap(ARRAY, ARRAY) -> BOOLEAN",
     "Whether they share an element.",
-    takes("arrays_overlap", ARRAY, ARRAY, alike=True),
+    takes(ARRAY, ARRAY, alike=True),
     lambda arguments: BOOLEAN.with_nullable(
         any_nullable(arguments) or any(element_of(each).nullable for each in arguments)
     ),

@@ -55,7 +55,7 @@ def define_operator(name: str, symbol: str, about: str, kernel: Any, wrapping: A
     ARITHMETIC.add(
         f"number {symbol} number -> number",
         about,
-        operators.operates(name),
+        operators.operates,
         kernel,
         operators.of_decimals(name),
         spark=operator(symbol),

@@ -12,34 +12,22 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Family, Resolver, Value
+from pkray.relational.functions.function import Family, Value, Written
 from pkray.relational.functions.kernels import by_arrow, by_numpy
-from pkray.relational.functions.signatures import (
-    bigint,
-    check_count,
-    integer,
-    parameter,
-    takes,
-    text,
-    whole,
-)
-from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse, validity
+from pkray.relational.functions.signatures import bigint, integer, parameter, takes, text, whole
+from pkray.relational.functions.values import as_array, from_numpy, numpy_of, refuse
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS
 
 MATHEMATICS = Family("mathematics")
 
 
-def _bitwise(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        left, right = (_bits.taken(name, arguments, place, dialect) for place in range(2))
-        common = coercion.wider(left.type, right.type, dialect)
-        assert common is not None
-        pair = coercion.cast_to(left, common), coercion.cast_to(right, common)
-        return Call(common.with_nullable(coercion.any_nullable(pair)), name, pair)
-
-    return resolve
+def _bitwise(call: Written) -> Expression:
+    left, right = call.taken(_bits, _bits)
+    common = coercion.wider(left.type, right.type, call.dialect)
+    assert common is not None
+    pair = coercion.cast_to(left, common), coercion.cast_to(right, common)
+    return Call(common.with_nullable(coercion.any_nullable(pair)), call.name, pair)
 
 
 @parameter("an integer")
@@ -59,7 +47,7 @@ for _name, _symbol, _about, _compute in (
     MATHEMATICS.infallible.add(
         f"integer {_symbol} integer -> integer",
         _about,
-        _bitwise(_name),
+        _bitwise,
         by_arrow(_compute),
         spark=operator(_symbol),
         synonyms=(_symbol,),
@@ -68,7 +56,7 @@ for _name, _symbol, _about, _compute in (
 MATHEMATICS.infallible.add(
     "~ integer -> integer",
     "Turn each bit of an integer.",
-    takes("bitwise_not", whole, gives=lambda arguments: arguments[0].type),
+    takes(whole, gives=lambda arguments: arguments[0].type),
     by_arrow(pc.bit_wise_not),
     spark=lambda call, arguments: f"(~ {arguments[0]})",
     synonyms=("~",),
@@ -108,7 +96,7 @@ for _name, _symbol, _about in (
     MATHEMATICS.infallible.add(
         f"{_name}(integer, bits INT) -> integer",
         _about,
-        takes(_name, _shifted, integer, gives=lambda arguments: arguments[0].type),
+        takes(_shifted, integer, gives=lambda arguments: arguments[0].type),
         _shift,
         synonyms=(_symbol,),
     )
@@ -126,7 +114,7 @@ def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
 @MATHEMATICS.infallible.kernel(
     "bit_count(integer | BOOLEAN) -> INT",
     "Count the bits that are set; true has one.",
-    takes("bit_count", _counted, gives=coercion.INT),
+    takes(_counted, gives=coercion.INT),
 )
 def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
     numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
@@ -145,16 +133,14 @@ def _integer_as_it_is(argument: Expression, dialect: Dialect) -> Expression | No
 @MATHEMATICS.kernel(
     "bit_get(integer, place from 0) -> TINYINT",
     "Give one bit of an integer, the least first.",
-    takes("bit_get", _integer_as_it_is, integer, gives=coercion.TINYINT),
+    takes(_integer_as_it_is, integer, gives=coercion.TINYINT),
     synonyms=("getbit",),
 )
 def _bit_get(call: Call, values: Sequence[Value], rows: int) -> Value:
     number, place = numpy_of(values[0]), numpy_of(values[1])
     width = 8 * number.dtype.itemsize
-    known = validity(values)
     wrong = np.broadcast_to((place < 0) | (place >= width), (rows,))
-    wrong = pa.array(wrong) if known is None else pc.and_(pa.array(wrong), known)
-    refuse(call, values, wrong, f"is beyond the {width} bits, which count from 0", rows)
+    refuse(call, values, pa.array(wrong), f"is beyond the {width} bits, which count from 0", rows)
     bits = (number.astype(np.int64) >> np.clip(place, 0, 63)) & 1
     return from_numpy(bits.astype(np.int8), values, pa.int8(), rows)
 
@@ -163,7 +149,7 @@ _FACTORIALS = np.array([math.factorial(number) for number in range(21)], np.int6
 MATHEMATICS.infallible.add(
     "factorial(number INT) -> BIGINT",
     "Give the factorial of 0 to 20; NULL for other numbers.",
-    takes("factorial", integer, gives=coercion.BIGINT, nullable=True),
+    takes(integer, gives=coercion.BIGINT, nullable=True),
     by_numpy(
         lambda number: _FACTORIALS[np.clip(number, 0, 20)],
         null_where=lambda number: (number < 0) | (number > 20),
@@ -197,7 +183,7 @@ def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
 MATHEMATICS.infallible.add(
     "bin(number BIGINT) -> STRING",
     "Write an integer in binary digits.",
-    takes("bin", bigint, gives=coercion.STRING),
+    takes(bigint, gives=coercion.STRING),
     digits_text,
 )
 
@@ -235,13 +221,13 @@ def _write_digits(unsigned: Any, base: int) -> pa.Array:
     return pc.if_else(pa.array(signs), pc.binary_join_element_wise("-", text, ""), text)
 
 
-def _resolve_conv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("conv", arguments, 3, 3)
-    for each in arguments[1:]:
+def _resolve_conv(call: Written) -> Expression:
+    _, *said = call.exactly(3)
+    for each in said:
         if not isinstance(each, Literal):
             raise QueryError("the bases of conv must be constants", function="conv")
-    value = text.taken("conv", arguments, 0, dialect)
-    bases = tuple(coercion.cast_to(each, coercion.INT) for each in arguments[1:])
+    value = text.taken(call, 0)
+    bases = tuple(coercion.cast_to(each, coercion.INT) for each in said)
     return Call(coercion.STRING, "conv", (value, *bases))
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function, signatures
-from pkray.relational.functions.function import Family, Resolver, Value, typed_call
+from pkray.relational.functions.function import Family, Value, Written, typed_call, wrong_argument
 from pkray.relational.plan.expressions import Call, Cast, Expression
 from pkray.schema.types import INTEGERS, DataType
 
@@ -29,26 +29,23 @@ _LOCK = threading.Lock()
 _next_id = itertools.count()
 
 
-def no_seed(name: str, arguments: Sequence[Expression], count: int) -> None:
-    """Refuse a seed, the argument after so many."""
-    if len(arguments) == count + 1:
+def no_seed(call: Written, count: int) -> tuple[Expression, ...]:
+    """Give so many arguments; refuse a seed, which would be the next one."""
+    if len(call.arguments) == count + 1:
         raise UnsupportedError(
-            f"{name} takes no seed: batches are computed in any order, so that it would not give "
-            "the same values again; leave it out, or take a hash of a key, such as "
+            f"{call.name} takes no seed: batches are computed in any order, so that it would not "
+            "give the same values again; leave it out, or take a hash of a key, such as "
             "pmod(hash(key), 100)",
-            function=name,
+            function=call.name,
         )
-    signatures.check_count(name, arguments, count, count)
+    return call.exactly(count)
 
 
-def _plain(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        if name == "monotonically_increasing_id":
-            signatures.check_count(name, arguments, 0, 0)
-        no_seed(name, arguments, 0)
-        return typed_call(name)
-
-    return resolve
+def _plain(call: Written) -> Expression:
+    if call.name == "monotonically_increasing_id":
+        call.exactly(0)
+    no_seed(call, 0)
+    return typed_call(call.name)
 
 
 def _numbers(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -78,9 +75,9 @@ def _texts(letters: np.ndarray) -> pa.Array:
     return pa.StringArray.from_buffers(rows, offsets, pa.py_buffer(letters.tobytes()))
 
 
-def _randstr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    no_seed("randstr", arguments, 1)
-    length = signatures.integer.taken("randstr", arguments, 0, dialect)
+def _randstr(call: Written) -> Expression:
+    no_seed(call, 1)
+    length = signatures.integer.taken(call, 0)
     given = signatures.constant("randstr", length, "the length")
     if given is not None and not 0 <= int(given) <= _LONGEST:
         raise QueryError(
@@ -95,33 +92,30 @@ def _ids(call: Call, values: Sequence[Value], rows: int) -> Value:
         return pa.array(np.fromiter(itertools.islice(_next_id, rows), np.int64, rows))
 
 
-def _uniform(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _uniform(call: Written) -> Expression:
     """Resolve uniform(low, high) as low + rand() * (high - low), of the type of both."""
-    name = "uniform"
-    no_seed(name, arguments, 2)
-    for place, each in enumerate(arguments):
+    for place, each in enumerate(no_seed(call, 2)):
         if each.type.root not in coercion.NUMBERS and not coercion.is_untyped_null(each):
-            raise signatures.wrong_argument(name, place, each, "a number")
-        signatures.constant(name, each, "a bound")
-    kinds = [coercion.DOUBLE if coercion.is_untyped_null(each) else each.type for each in arguments]
-    kind = coercion.wider(kinds[0], kinds[1], dialect)
+            raise wrong_argument(call.name, place, each, "a number")
+        signatures.constant(call.name, each, "a bound")
+    kinds = [
+        coercion.DOUBLE if coercion.is_untyped_null(each) else each.type for each in call.arguments
+    ]
+    kind = coercion.wider(kinds[0], kinds[1], call.dialect)
     assert kind is not None
     if {each.root for each in kinds} <= {"FLOAT", *INTEGERS} and kind.root == "DOUBLE":
         kind = DataType("FLOAT")
-    low, high = (coercion.cast_to(each, coercion.DOUBLE) for each in arguments)
+    low, high = (coercion.cast_to(each, coercion.DOUBLE) for each in call.arguments)
     width = function.resolve("subtract", (high, low), Dialect.SPARK)
     away = function.resolve("multiply", (typed_call("rand"), width), Dialect.SPARK)
     made = function.resolve("add", (low, away), Dialect.SPARK)
-    return coercion.cast_to(made, kind.with_nullable(coercion.any_nullable(arguments)))
+    return coercion.cast_to(made, kind.with_nullable(coercion.any_nullable(call.arguments)))
 
 
-def _rand_integer(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _rand_integer(call: Written) -> Expression:
     """Resolve RAND_INTEGER(bound)."""
-    name = "rand_integer"
-    if len(arguments) == 2:
-        no_seed(name, arguments, 1)
-    signatures.check_count(name, arguments, 1, 1)
-    bound = coercion.cast_to(signatures.integer.taken(name, arguments, 0, dialect), coercion.DOUBLE)
+    no_seed(call, 1)
+    bound = coercion.cast_to(signatures.integer.taken(call, 0), coercion.DOUBLE)
     product = function.resolve("multiply", (typed_call("rand"), bound), Dialect.SPARK)
     return Cast(coercion.INT.with_nullable(product.type.nullable), product)
 
@@ -139,7 +133,7 @@ for _name, _usage, _about, _kernel, _kind, _synonyms in (
     MATHEMATICS.infallible.add(
         _usage,
         _about,
-        _plain(_name),
+        _plain,
         _kernel,
         signatures.result(_kind, nullable=False),
         synonyms=_synonyms,

@@ -10,7 +10,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, DOUBLE, FLOATS, any_nullable, cast_to
 from pkray.relational.functions.comparison import operator
-from pkray.relational.functions.function import Family, Value
+from pkray.relational.functions.function import Family, Value, Written
 from pkray.relational.functions.numbers import decimals, operators
 from pkray.relational.functions.numbers.arithmetic import define_operator
 from pkray.relational.functions.values import all_scalars, checked, from_numpy, numpy_of, zero
@@ -66,19 +66,19 @@ def _rest(call: Call, values: Sequence[Value], rows: int) -> Value:
     return from_numpy(rest, values, call.type.arrow, rows)
 
 
-def _resolve_divide(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    left, right = operators.numbers("divide", arguments, dialect)
+def _resolve_divide(call: Written) -> Expression:
+    left, right = operators.numbers(call)
     both_integers = left.type.root in INTEGERS
-    if dialect is Dialect.FLINK and both_integers:
+    if call.dialect is Dialect.FLINK and both_integers:
         return Call(operators.result_type((left, right), None), "divide_truncating", (left, right))
-    if left.type.root != "DECIMAL" and dialect is Dialect.SPARK:
+    if left.type.root != "DECIMAL" and call.dialect is Dialect.SPARK:
         left, right = cast_to(left, DOUBLE), cast_to(right, DOUBLE)
-    name = "divide" if dialect is Dialect.SPARK else "divide_wrapping"
+    name = "divide" if call.dialect is Dialect.SPARK else "divide_wrapping"
     return Call(operators.result_type((left, right), operators.quotient_type), name, (left, right))
 
 
-def _resolve_div(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    left, right = operators.numbers("div", arguments, dialect)
+def _resolve_div(call: Written) -> Expression:
+    left, right = operators.numbers(call)
     if left.type.root != "DECIMAL":
         left, right = cast_to(left, BIGINT), cast_to(right, BIGINT)
     return Call(BIGINT.with_nullable(any_nullable((left, right))), "div", (left, right))
@@ -145,10 +145,15 @@ def _div(call: Call, values: Sequence[Value], rows: int) -> Value:
     return checked(call, (left, right), rows, pc.divide_checked, problem)
 
 
+def _positive_rest(call: Written) -> Expression:
+    pair = operators.numbers(call)
+    return Call(operators.result_type(pair, operators.rest_type), "pmod", pair)
+
+
 @ARITHMETIC.kernel(
     "pmod(number, number) -> number",
     "Give the rest of a division, not negative for a positive divisor.",
-    lambda arguments, dialect: _positive_rest(arguments, dialect),
+    _positive_rest,
 )
 def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
     operators.refuse_zero(call, values, rows)
@@ -166,8 +171,3 @@ def _pmod(call: Call, values: Sequence[Value], rows: int) -> Value:
         rest = np.fmod(left, right)
         moved = np.where(rest < 0, np.fmod(rest + right, right), rest)
     return from_numpy(moved, values, call.type.arrow, rows)
-
-
-def _positive_rest(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    pair = operators.numbers("pmod", arguments, dialect)
-    return Call(operators.result_type(pair, operators.rest_type), "pmod", pair)

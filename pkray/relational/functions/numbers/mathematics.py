@@ -12,9 +12,17 @@ from pkray.columns.keys import dense_ranks
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never, resolve
+from pkray.relational.functions.function import (
+    Family,
+    Resolver,
+    Value,
+    Written,
+    never,
+    resolve,
+    wrong_argument,
+)
 from pkray.relational.functions.kernels import by_arrow, by_numpy
-from pkray.relational.functions.signatures import bigint, check_count, double, takes, wrong_argument
+from pkray.relational.functions.signatures import bigint, double, takes
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
@@ -63,7 +71,7 @@ for _name, _what, _kernel in _OF_DOUBLES:
     MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what} of a number.".replace(", of", " of"),
-        takes(_name, double, gives=coercion.DOUBLE),
+        takes(double, gives=coercion.DOUBLE),
         _kernel,
     )
 _LOGARITHMS: tuple[tuple[str, str, Any], ...] = (
@@ -73,49 +81,41 @@ _LOGARITHMS: tuple[tuple[str, str, Any], ...] = (
 )
 
 
-def _logarithm(name: str) -> Resolver:
+def _logarithm(call: Written) -> Expression:
     """Resolve a logarithm; where there is none it is NULL, in flink -Infinity or NaN."""
-    plain = takes(name, double, gives=coercion.DOUBLE, nullable=True)
-
-    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        found = plain(arguments, dialect)
-        if dialect is Dialect.SPARK:
-            return found
-        assert isinstance(found, Call)
-        (number,) = found.arguments
-        zero, least, none = (
-            Literal(coercion.DOUBLE.with_nullable(False), each)
-            for each in (0.0, -math.inf, math.nan)
-        )
-        tests = [resolve(test, (number, zero), dialect) for test in ("equal", "less")]
-        return case_of(tests, [least, none, found], dialect)
-
-    return resolved
+    (number,) = call.taken(double)
+    found = Call(coercion.DOUBLE, call.name, (number,))
+    if call.dialect is Dialect.SPARK:
+        return found
+    zero, least, none = (
+        Literal(coercion.DOUBLE.with_nullable(False), each) for each in (0.0, -math.inf, math.nan)
+    )
+    tests = [resolve(test, (number, zero), call.dialect) for test in ("equal", "less")]
+    return case_of(tests, [least, none, found], call.dialect)
 
 
 for _name, _what, _kernel in _LOGARITHMS:
     MATHEMATICS.infallible.add(
         f"{_name}(number DOUBLE) -> DOUBLE",
         f"Give the {_what}; where there is none NULL, in flink NaN or -Infinity.",
-        _logarithm(_name),
+        _logarithm,
         _kernel,
     )
 MATHEMATICS.infallible.add(
     "log1p(number DOUBLE) -> DOUBLE",
     "Give the natural logarithm of 1 more than a number; NULL where there is none.",
-    takes("log1p", double, gives=coercion.DOUBLE, nullable=True),
+    takes(double, gives=coercion.DOUBLE, nullable=True),
     by_numpy(np.log1p, null_where=lambda number: number <= -1),
 )
 
 
-def _log(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("log", arguments, 1, 2)
-    if len(arguments) == 1:
-        return resolve("ln", arguments, dialect)
-    if dialect is Dialect.FLINK:
-        base, number = (resolve("ln", (each,), dialect) for each in arguments)
-        return resolve("divide", (number, base), dialect)
-    return takes("log", double, double, gives=coercion.DOUBLE, nullable=True)(arguments, dialect)
+def _log(call: Written) -> Expression:
+    if len(call.between(1, 2)) == 1:
+        return resolve("ln", call.arguments, call.dialect)
+    if call.dialect is Dialect.FLINK:
+        base, number = (resolve("ln", (each,), call.dialect) for each in call.arguments)
+        return resolve("divide", (number, base), call.dialect)
+    return takes(double, double, gives=coercion.DOUBLE, nullable=True)(call)
 
 
 MATHEMATICS.infallible.add(
@@ -138,29 +138,29 @@ def _power(base: Any, exponent: Any) -> Any:
 MATHEMATICS.infallible.add(
     "power(base DOUBLE, exponent DOUBLE) -> DOUBLE",
     "Raise a number to a power.",
-    takes("power", double, double, gives=coercion.DOUBLE),
+    takes(double, double, gives=coercion.DOUBLE),
     by_numpy(_power),
     synonyms=("pow",),
 )
 MATHEMATICS.infallible.add(
     "atan2(y DOUBLE, x DOUBLE) -> DOUBLE",
     "Give the angle of a point.",
-    takes("atan2", double, double, gives=coercion.DOUBLE),
+    takes(double, double, gives=coercion.DOUBLE),
     by_arrow(lambda y, x: pc.atan2(pc.add(y, 0.0), pc.add(x, 0.0))),
 )
 MATHEMATICS.infallible.add(
     "hypot(a DOUBLE, b DOUBLE) -> DOUBLE",
     "Give the length of the hypotenuse.",
-    takes("hypot", double, double, gives=coercion.DOUBLE),
+    takes(double, double, gives=coercion.DOUBLE),
     by_numpy(np.hypot),
 )
 
 
-def _sign(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _sign(call: Written) -> Expression:
     """Resolve sign: a DOUBLE; in the flink dialect of the number's own type."""
-    value = takes("sign", double, gives=coercion.DOUBLE)(arguments, dialect)
-    own = arguments[0].type
-    is_own = dialect is Dialect.FLINK and own.root in coercion.NUMBERS
+    value = takes(double, gives=coercion.DOUBLE)(call)
+    own = call.arguments[0].type
+    is_own = call.dialect is Dialect.FLINK and own.root in coercion.NUMBERS
     return coercion.cast_to(value, own) if is_own else value
 
 
@@ -173,40 +173,36 @@ MATHEMATICS.infallible.add(
 )
 
 
-def _constant(name: str, value: float) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 0, 0)
+def _constant(value: float) -> Resolver:
+    def resolve(call: Written) -> Expression:
+        call.exactly(0)
         return Literal(coercion.DOUBLE.with_nullable(False), value)
 
     return resolve
 
 
-MATHEMATICS.add("pi() -> DOUBLE", "Give π.", _constant("pi", math.pi), never)
-MATHEMATICS.add("e() -> DOUBLE", "Give e.", _constant("e", math.e), never)
+MATHEMATICS.add("pi() -> DOUBLE", "Give π.", _constant(math.pi), never)
+MATHEMATICS.add("e() -> DOUBLE", "Give e.", _constant(math.e), never)
 
 
 # The greatest and the least
 
 
-def _extreme(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, None)
-        values = coercion.coerced(arguments, dialect, f"arguments of {name}")
-        if not coercion.has_order(values[0].type):
-            raise wrong_argument(name, 0, values[0], "values that have an order")
-        nullable = all(each.type.nullable for each in values)
-        found = Call(values[0].type.with_nullable(nullable), name, values)
-        if dialect is Dialect.SPARK or not coercion.any_nullable(values):
-            return found
-        missing = tuple(
-            Call(coercion.BOOLEAN.with_nullable(False), "is_null", (each,))
-            for each in values
-            if each.type.nullable
-        )
-        one = missing[0] if len(missing) == 1 else Call(missing[0].type, "or", missing)
-        return case_of([one], [coercion.untyped_null(), found], dialect)
-
-    return resolve
+def _extreme(call: Written) -> Expression:
+    values = coercion.coerced(call.between(2, None), call.dialect, f"arguments of {call.name}")
+    if not coercion.has_order(values[0].type):
+        raise wrong_argument(call.name, 0, values[0], "values that have an order")
+    nullable = all(each.type.nullable for each in values)
+    found = Call(values[0].type.with_nullable(nullable), call.name, values)
+    if call.dialect is Dialect.SPARK or not coercion.any_nullable(values):
+        return found
+    missing = tuple(
+        Call(coercion.BOOLEAN.with_nullable(False), "is_null", (each,))
+        for each in values
+        if each.type.nullable
+    )
+    one = missing[0] if len(missing) == 1 else Call(missing[0].type, "or", missing)
+    return case_of([one], [coercion.untyped_null(), found], call.dialect)
 
 
 def _choose_extreme(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -244,7 +240,7 @@ for _name in ("greatest", "least"):
     MATHEMATICS.infallible.add(
         f"{_name}(value, value, …) -> value",
         f"Give the {_name} value; NULLs are left out.",
-        _extreme(_name),
+        _extreme,
         _choose_extreme,
     )
 
@@ -252,7 +248,7 @@ for _name in ("greatest", "least"):
 @MATHEMATICS.infallible.kernel(
     "width_bucket(value DOUBLE, low DOUBLE, high DOUBLE, buckets BIGINT) -> BIGINT",
     "Number the bucket, of equal ones between two bounds, that a value falls into.",
-    takes("width_bucket", double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
+    takes(double, double, double, bigint, gives=coercion.BIGINT, nullable=True),
 )
 def _width_bucket(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, low, high, count = (numpy_of(each) for each in values)

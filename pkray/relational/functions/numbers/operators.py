@@ -10,9 +10,8 @@ import pyarrow.compute as pc
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function
-from pkray.relational.functions.function import Resolver, SparkText, Value
+from pkray.relational.functions.function import SparkText, Value, Written, wrong_argument
 from pkray.relational.functions.numbers import decimals
-from pkray.relational.functions.signatures import check_count, wrong_argument
 from pkray.relational.functions.values import refuse, unit, zero
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS, STRINGS, DataType
@@ -63,16 +62,13 @@ def result_type(arguments: tuple[Expression, ...], rule: DecimalRule | None) -> 
     return given.with_nullable(nullable)
 
 
-def numbers(
-    name: str, arguments: tuple[Expression, ...], dialect: Dialect
-) -> tuple[Expression, Expression]:
+def numbers(call: Written) -> tuple[Expression, Expression]:
     """Bring two numbers together: to one type, or both to decimals with digits of their own.
 
     Raises:
         QueryError: one is no number.
     """
-    check_count(name, arguments, 2, 2)
-    left, right = arguments
+    (left, right), dialect = call.exactly(2), call.dialect
     if coercion.is_untyped_null(left):
         left = coercion.cast_to(
             left, coercion.INT if coercion.is_untyped_null(right) else right.type
@@ -81,7 +77,7 @@ def numbers(
         right = coercion.cast_to(right, left.type)
     for position, each in enumerate((left, right)):
         if each.type.root not in (*coercion.NUMBERS, *STRINGS):
-            raise wrong_argument(name, position, each, "numbers")
+            raise wrong_argument(call.name, position, each, "numbers")
     if left.type.root in STRINGS and right.type.root in STRINGS:
         left, right = (
             coercion.cast_to(left, coercion.DOUBLE),
@@ -96,21 +92,18 @@ def numbers(
     return coercion.cast_to(left, common), coercion.cast_to(right, common)
 
 
-def operates(name: str) -> Resolver:
+def operates(call: Written) -> Expression:
     """Resolve an operator; the flink dialect's wraps integers and gives NULL for large decimals."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        special = _of_times(name, arguments, dialect)
-        if special is not None:
-            return special
-        pair = numbers(name, arguments, dialect)
-        chosen = name + WRAPPING if dialect is Dialect.FLINK else name
-        return Call(result_type(pair, _DECIMALS[name]), chosen, pair)
-
-    return resolve
+    special = _of_times(call)
+    if special is not None:
+        return special
+    pair = numbers(call)
+    chosen = call.name + WRAPPING if call.dialect is Dialect.FLINK else call.name
+    return Call(result_type(pair, _DECIMALS[call.name]), chosen, pair)
 
 
-def _of_times(name: str, arguments: tuple[Expression, ...], dialect: Dialect) -> Expression | None:
+def _of_times(call: Written) -> Expression | None:
+    name, arguments, dialect = call.name, call.arguments, call.dialect
     roots = [argument.type.root for argument in arguments]
     if len(roots) != 2 or not set(roots) & set(_TIMES) or name not in ("add", "subtract"):
         return None

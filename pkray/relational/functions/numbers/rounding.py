@@ -19,10 +19,10 @@ from pkray.relational.functions.coercion import (
     cast_to,
     is_untyped_null,
 )
-from pkray.relational.functions.function import NO_SPARK, Family, Resolver, Value
+from pkray.relational.functions.function import NO_SPARK, Family, Value, Written
 from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.numbers import decimals
-from pkray.relational.functions.signatures import check_count, number
+from pkray.relational.functions.signatures import number
 from pkray.relational.functions.values import as_array, checked, from_numpy, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, DataType
@@ -58,20 +58,17 @@ def _round_type(value: DataType, digits: int, name: str, dialect: Dialect) -> Da
     return DataType("DECIMAL", precision=min(max(whole_digits + kept, 1), 38), scale=kept)
 
 
-def _rounds(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 2)
-        value = number.taken(name, arguments, 0, dialect)
-        digits = arguments[1] if len(arguments) > 1 else Literal(INT.with_nullable(False), 0)
-        if is_untyped_null(digits):
-            return Literal(value.type.with_nullable(True), None)
-        if not isinstance(digits, Literal) or type(digits.value) is not int:
-            raise QueryError(f"the digits of {name} must be a constant INT", function=name)
-        count = Literal(INT.with_nullable(False), max(min(digits.value, 400), -400))
-        result = _round_type(value.type, count.value, name, dialect)
-        return Call(result.with_nullable(value.type.nullable), name, (value, count))
-
-    return resolve
+def _rounds(call: Written) -> Expression:
+    _, *said = call.between(1, 2)
+    value = number.taken(call, 0)
+    digits = said[0] if said else Literal(INT.with_nullable(False), 0)
+    if is_untyped_null(digits):
+        return Literal(value.type.with_nullable(True), None)
+    if not isinstance(digits, Literal) or type(digits.value) is not int:
+        raise QueryError(f"the digits of {call.name} must be a constant INT", function=call.name)
+    count = Literal(INT.with_nullable(False), max(min(digits.value, 400), -400))
+    result = _round_type(value.type, count.value, call.name, call.dialect)
+    return Call(result.with_nullable(value.type.nullable), call.name, (value, count))
 
 
 def _round(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -153,39 +150,36 @@ for _name, _about in (
     MATHEMATICS.add(
         f"{_name}(number [, digits INT]) -> number",
         _about,
-        _rounds(_name),
+        _rounds,
         _round,
         spark=NO_SPARK if _name == "truncate" else None,
     )
 
 
-def _rounds_to_whole(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 2)
-        value = number.taken(name, arguments, 0, dialect)
-        if len(arguments) > 1:
-            if arguments[0].type.root in STRINGS and dialect is Dialect.SPARK:
-                value = arguments[0]
-            exact = as_decimal(value, dialect) or _DIGITS_OF.get(
-                value.type.root, _DIGITS_OF["STRING"]
-            )
-            return _rounds(name + "_to")((cast_to(value, exact), arguments[1]), dialect)
-        root = value.type.root
-        if root in INTEGERS:
-            return value if dialect is Dialect.FLINK else cast_to(value, BIGINT)
-        if root == "DECIMAL":
-            precision, scale = value.type.precision or 0, value.type.scale or 0
-            digits = precision - scale + (1 if scale else 0)
-            result = DataType("DECIMAL", nullable=value.type.nullable, precision=digits, scale=0)
-            whole = Call(result, name, (value,))
-            if dialect is Dialect.SPARK or digits == precision:
-                return whole
-            return cast_to(whole, replace(result, precision=precision))
-        if dialect is Dialect.FLINK:
-            return Call(value.type, name + "_floating", (value,))
-        return Call(BIGINT.with_nullable(value.type.nullable), name, (cast_to(value, DOUBLE),))
-
-    return resolve
+def _rounds_to_whole(call: Written) -> Expression:
+    given, *said = call.between(1, 2)
+    value = number.taken(call, 0)
+    if said:
+        if given.type.root in STRINGS and call.dialect is Dialect.SPARK:
+            value = given
+        exact = as_decimal(value, call.dialect) or _DIGITS_OF.get(
+            value.type.root, _DIGITS_OF["STRING"]
+        )
+        return _rounds(Written(call.name + "_to", (cast_to(value, exact), *said), call.dialect))
+    root = value.type.root
+    if root in INTEGERS:
+        return value if call.dialect is Dialect.FLINK else cast_to(value, BIGINT)
+    if root == "DECIMAL":
+        precision, scale = value.type.precision or 0, value.type.scale or 0
+        digits = precision - scale + (1 if scale else 0)
+        result = DataType("DECIMAL", nullable=value.type.nullable, precision=digits, scale=0)
+        whole = Call(result, call.name, (value,))
+        if call.dialect is Dialect.SPARK or digits == precision:
+            return whole
+        return cast_to(whole, replace(result, precision=precision))
+    if call.dialect is Dialect.FLINK:
+        return Call(value.type, call.name + "_floating", (value,))
+    return Call(BIGINT.with_nullable(value.type.nullable), call.name, (cast_to(value, DOUBLE),))
 
 
 def _to_whole(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -208,7 +202,7 @@ for _name, _about in (
     MATHEMATICS.add(
         f"{_name}(number [, digits INT]) -> BIGINT | DECIMAL",
         _about,
-        _rounds_to_whole(_name),
+        _rounds_to_whole,
         _to_whole,
         synonyms=("ceiling",) if _name == "ceil" else (),
     )

@@ -6,9 +6,9 @@ import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import FLOATS
-from pkray.relational.functions.function import Family, Resolver, Value
+from pkray.relational.functions.function import Family, Value, Written
 from pkray.relational.functions.numbers.operators import WRAPPING, low_bits, widened
-from pkray.relational.functions.signatures import check_count, number, takes
+from pkray.relational.functions.signatures import number, takes
 from pkray.relational.functions.values import checked
 from pkray.relational.plan.expressions import Call, Expression
 from pkray.schema.types import INTEGERS
@@ -18,15 +18,10 @@ ARITHMETIC = Family("arithmetic")
 # One number
 
 
-def _one_number(name: str) -> Resolver:
-    plain = takes(name, number, gives=lambda arguments: arguments[0].type)
-    wrapping = takes(name + WRAPPING, number, gives=lambda arguments: arguments[0].type)
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        wraps = dialect is Dialect.FLINK and arguments and arguments[0].type.root in INTEGERS
-        return (wrapping if wraps else plain)(arguments, dialect)
-
-    return resolve
+def _one_number(call: Written) -> Expression:
+    if call.dialect is Dialect.FLINK and any(a.type.root in INTEGERS for a in call.arguments[:1]):
+        call = call._replace(name=call.name + WRAPPING)
+    return takes(number, gives=lambda arguments: arguments[0].type)(call)
 
 
 _COMPUTES = {"negative": (pc.negate, pc.negate_checked), "abs": (pc.abs, pc.abs_checked)}
@@ -53,7 +48,7 @@ for _name, _usage, _about, _spark in (
     ("negative", "- number -> number", "Turn the sign of a number.", _minus),
     ("abs", "abs(number) -> number", "Give a number without its sign.", None),
 ):
-    ARITHMETIC.add(_usage, _about, _one_number(_name), _computed, spark=_spark, name=_name)
+    ARITHMETIC.add(_usage, _about, _one_number, _computed, spark=_spark, name=_name)
     ARITHMETIC.infallible.add_inner(
         _name + WRAPPING,
         f"{_about[:-1]}; the least integer stays.",
@@ -63,9 +58,9 @@ for _name, _usage, _about, _spark in (
     )
 
 
-def _resolve_positive(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("positive", arguments, 1, 1)
-    return number.taken("positive", arguments, 0, dialect)
+def _resolve_positive(call: Written) -> Expression:
+    (value,) = call.taken(number)
+    return value
 
 
 @ARITHMETIC.infallible.kernel(

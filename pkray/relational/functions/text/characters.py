@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import BOOLEAN, STRING, is_null_literal
-from pkray.relational.functions.function import NO_SPARK, Family, Value
-from pkray.relational.functions.signatures import check_count, constant, takes, text
+from pkray.relational.functions.function import NO_SPARK, Family, Value, Written
+from pkray.relational.functions.signatures import constant, takes, text
 from pkray.relational.functions.text.slices import code_points, spelled
 from pkray.relational.functions.text.text_function import text_function
 from pkray.relational.functions.values import as_array
@@ -33,11 +33,11 @@ _MASKS = "X", "x", "n", None
 _KINDS = "capital letters", "small letters", "digits", "other characters"
 
 
-def _mask(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("mask", arguments, 1, 5)
-    value = text.taken("mask", arguments, 0, dialect)
+def _mask(call: Written) -> Expression:
+    _, *said = call.between(1, 5)
+    value = text.taken(call, 0)
     letters = list(_MASKS)
-    for place, each in enumerate(arguments[1:]):
+    for place, each in enumerate(said):
         letter = None if is_null_literal(each) else constant("mask", each, f"argument {place + 2}")
         if letter is not None and (not isinstance(letter, str) or len(letter) != 1):
             raise QueryError(
@@ -124,7 +124,7 @@ for _name, _about, _pattern in (
     TEXT.only(Dialect.FLINK).infallible.add(
         f"{_name}(text) -> BOOLEAN",
         f"{_about[:-1]}; not for NULL and ''.",
-        takes(_name, text, gives=BOOLEAN, nullable=False),
+        takes(text, gives=BOOLEAN, nullable=False),
         _matching(_pattern),
         spark=NO_SPARK,
     )

@@ -8,10 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError, QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BYTES, STRING, is_null_literal
-from pkray.relational.functions.function import Family, Kernel, Resolver, Value
+from pkray.relational.functions.function import Family, Kernel, Parameter, Resolver, Value, Written
 from pkray.relational.functions.text.encodings import from_base64, from_hex
 from pkray.relational.functions.text.slices import bytes_of, code_points, is_ascii, spelled
 from pkray.relational.functions.values import as_array, by_distinct
@@ -31,23 +30,22 @@ _BIG_ENDS, _LITTLE_ENDS = b"\xfe\xff", b"\xff\xfe"
 """What begins text in UTF-16 and says in which order bytes are."""
 
 
-def _in_charset(name: str, parameter: signatures.Parameter, gives: DataType) -> Resolver:
-    said = name.removesuffix("_text")
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(said, arguments, 2, 2)
-        value = parameter.taken(said, arguments, 0, dialect)
-        if is_null_literal(arguments[1]):
+def _in_charset(parameter: Parameter, gives: DataType) -> Resolver:
+    def resolve(written: Written) -> Expression:
+        call = written._replace(name=written.name.removesuffix("_text"))
+        _, said = call.exactly(2)
+        value = parameter.taken(call, 0)
+        if is_null_literal(said):
             return Literal(gives, None)
-        charset = signatures.constant(said, arguments[1], "the charset")
+        charset = signatures.constant(call.name, said, "the charset")
         known = _CHARSETS.get(str(charset).upper())
         if known is None:
             raise QueryError(
-                f"{said} knows no charset {charset!r}; it knows {', '.join(_CHARSETS)}",
-                function=said,
+                f"{call.name} knows no charset {charset!r}; it knows {', '.join(_CHARSETS)}",
+                function=call.name,
             )
         kind = gives.with_nullable(value.type.nullable)
-        return Call(kind, name, (value, signatures.text_literal(known)))
+        return Call(kind, written.name, (value, signatures.text_literal(known)))
 
     return resolve
 
@@ -155,13 +153,13 @@ def _codec(charset: str, value: bytes) -> tuple[str, bytes]:
 TEXT.add(
     "encode(text, charset) -> BYTES",
     "Give the bytes of text in a charset such as 'UTF-16LE'.",
-    _in_charset("encode", signatures.text, BYTES),
+    _in_charset(signatures.text, BYTES),
     _by_array(_encoded),
 )
 TEXT.add(
     "",
     "Read bytes as text.",
-    _in_charset("decode_text", signatures.binary, STRING),
+    _in_charset(signatures.binary, STRING),
     _by_array(_decoded),
     spark=lambda call, arguments: f"decode({', '.join(arguments)})",
     name="decode_text",
@@ -175,23 +173,20 @@ _FOUR = "[A-Za-z0-9+/]"
 _BASE64 = rf"\A(?:{_FOUR}{{4}})*(?:{_FOUR}{{2}}(?:==)?|{_FOUR}{{3}}=?)?\z"
 
 
-def _reads_bytes(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, 1, 2)
-        value = signatures.text.taken(name, arguments, 0, dialect)
-        said = (
-            signatures.constant(name, arguments[1], "the format") if len(arguments) > 1 else "hex"
+def _reads_bytes(call: Written) -> Expression:
+    _, *given = call.between(1, 2)
+    value = signatures.text.taken(call, 0)
+    said = signatures.constant(call.name, given[0], "the format") if given else "hex"
+    form = None if said is None else _FORMATS.get(str(said).upper())
+    trying = call.name == "try_to_binary"
+    if form is None and said is not None and not trying:
+        raise QueryError(
+            f"{call.name} knows hex, utf-8 and base64, not {said!r}", function=call.name
         )
-        form = None if said is None else _FORMATS.get(str(said).upper())
-        trying = name == "try_to_binary"
-        if form is None and said is not None and not trying:
-            raise QueryError(f"{name} knows hex, utf-8 and base64, not {said!r}", function=name)
-        if form is None:
-            return Literal(BYTES, None)
-        kind = BYTES.with_nullable(trying or value.type.nullable)
-        return Call(kind, name, (value, signatures.text_literal(form)))
-
-    return resolve
+    if form is None:
+        return Literal(BYTES, None)
+    kind = BYTES.with_nullable(trying or value.type.nullable)
+    return Call(kind, call.name, (value, signatures.text_literal(form)))
 
 
 def _bytes_read(call: Call, texts: pa.Array) -> pa.Array:
@@ -220,7 +215,7 @@ for _name, _else in (("to_binary", ""), ("try_to_binary", "; NULL where it is no
     TEXT.add(
         f"{_name}(text [, 'hex' | 'utf-8' | 'base64']) -> BYTES",
         f"Read bytes that are written in a format{_else}.",
-        _reads_bytes(_name),
+        _reads_bytes,
         _by_array(_bytes_read),
         fallible=_name == "to_binary",
     )

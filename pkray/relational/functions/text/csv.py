@@ -13,7 +13,14 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import INT, STRING, cast_to
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Value, never
+from pkray.relational.functions.function import (
+    Family,
+    Value,
+    Written,
+    never,
+    typed_call,
+    wrong_argument,
+)
 from pkray.relational.functions.json.functions import read_schema
 from pkray.relational.functions.json.schemas import NOTHING, integer_shape, type_of_shape
 from pkray.relational.functions.values import as_array, by_distinct
@@ -134,35 +141,28 @@ def _read(value: Expression, kind: DataType, options: Options, dialect: Dialect)
     return case_of([fits], [read, Literal(kind, None)], dialect)
 
 
-def _from_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "from_csv"
-    signatures.check_count(name, arguments, 2, 3)
-    value = signatures.text.taken(name, arguments, 0, dialect)
-    kind = read_schema(signatures.constant_text(name, arguments[1], "the schema"), dialect)
+def _from_csv(call: Written) -> Expression:
+    (_, schema, *given), name = call.between(2, 3), call.name
+    value = signatures.text.taken(call, 0)
+    kind = read_schema(signatures.constant_text(name, schema, "the schema"), call.dialect)
     if kind.root != "ROW":
         raise QueryError(f"the schema of {name} is fields, as 'a INT, b STRING'", function=name)
-    options = _options(name, arguments[2:])
+    options = _options(name, given)
     fields = kind.fields or ()
-    parts = Call(
-        _FIELDS.with_nullable(value.type.nullable),
-        "csv_fields",
-        (
-            value,
-            signatures.text_literal(options.sep),
-            signatures.text_literal(options.null_value),
-            Literal(INT.with_nullable(False), len(fields)),
-        ),
-    )
+    count = Literal(INT.with_nullable(False), len(fields))
+    between = map(signatures.text_literal, (options.sep, options.null_value))
+    parts = typed_call("csv_fields", value, *between, count)
     pairs: list[Expression] = []
     for place, each in enumerate(fields):
         at = Literal(INT.with_nullable(False), place)
         field = function.resolve("get", (parts, at), Dialect.SPARK)
-        pairs += [signatures.text_literal(each.name), _read(field, each.type, options, dialect)]
-    row = function.resolve("named_struct", tuple(pairs), dialect)
+        read = _read(field, each.type, options, call.dialect)
+        pairs += [signatures.text_literal(each.name), read]
+    row = function.resolve("named_struct", tuple(pairs), call.dialect)
     if not value.type.nullable:
         return row
-    missing = function.resolve("is_null", (value,), dialect)
-    return case_of([missing], [Literal(row.type.with_nullable(True), None), row], dialect)
+    missing = function.resolve("is_null", (value,), call.dialect)
+    return case_of([missing], [Literal(row.type.with_nullable(True), None), row], call.dialect)
 
 
 TEXT.add(
@@ -201,7 +201,7 @@ _MOMENT = "yyyy-MM-dd'T'HH:mm:ss.SSS"
 def _field_text(value: Expression, options: Options, dialect: Dialect) -> Expression:
     root = value.type.root
     if root in ("BYTES", "BINARY", "VARBINARY"):
-        raise signatures.wrong_argument("to_csv", 0, value, "no BYTES; write them with base64")
+        raise wrong_argument("to_csv", 0, value, "no BYTES; write them with base64")
     patterns = {
         "DATE": options.date,
         "TIMESTAMP": options.timestamp or _MOMENT,
@@ -213,25 +213,23 @@ def _field_text(value: Expression, options: Options, dialect: Dialect) -> Expres
     return function.resolve("date_format", (value, signatures.text_literal(pattern)), dialect)
 
 
-def _to_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "to_csv"
-    signatures.check_count(name, arguments, 1, 2)
-    value = arguments[0]
+def _to_csv(call: Written) -> Expression:
+    value, *given = call.between(1, 2)
     if value.type.root != "ROW":
-        raise signatures.wrong_argument(name, 0, value, "a ROW")
-    options = _options(name, arguments[1:])
+        raise wrong_argument(call.name, 0, value, "a ROW")
+    options = _options(call.name, given)
     null = signatures.text_literal(options.null_value)
     parts: list[Expression] = []
     for place, each in enumerate(value.type.fields or ()):
-        field = function.resolve("field", (value, signatures.text_literal(each.name)), dialect)
-        said = _field_text(field, options, dialect)
+        field = function.resolve("field", (value, signatures.text_literal(each.name)), call.dialect)
+        said = _field_text(field, options, call.dialect)
         first = Literal(DataType("BOOLEAN", nullable=False), place == 0)
         written = (said, signatures.text_literal(options.sep), null, first)
         parts += [signatures.text_literal(options.sep)] * (place > 0)
         parts.append(Call(STRING.with_nullable(False), "csv_field", written))
-    line = function.resolve("concat", tuple(parts), dialect)
-    missing = function.resolve("is_null", (value,), dialect)
-    return case_of([missing], [Literal(STRING, None), line], dialect)
+    line = function.resolve("concat", tuple(parts), call.dialect)
+    missing = function.resolve("is_null", (value,), call.dialect)
+    return case_of([missing], [Literal(STRING, None), line], call.dialect)
 
 
 TEXT.add("to_csv(ROW [, options MAP]) -> STRING", "Write comma-separated values.", _to_csv, never)
@@ -254,11 +252,10 @@ def _kind(field: str) -> Any:
     return "BOOLEAN" if field.lower() in ("true", "false") else NOTHING
 
 
-def _schema_of_csv(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "schema_of_csv"
-    signatures.check_count(name, arguments, 1, 2)
-    line = signatures.constant_text(name, arguments[0], "the example")
-    options = _options(name, arguments[1:])
+def _schema_of_csv(call: Written) -> Expression:
+    (example, *given), name = call.between(1, 2), call.name
+    line = signatures.constant_text(name, example, "the example")
+    options = _options(name, given)
     if not line.strip():
         raise QueryError(f"the example of {name} is empty; write one as '1,abc'", function=name)
     kinds = [_kind(each) for each in fields_of(line, options.sep)]

@@ -13,13 +13,12 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.writing import write
 from pkray.relational.functions.coercion import BYTES, INT, STRING, any_nullable, cast_to
-from pkray.relational.functions.function import Family, Value, never
+from pkray.relational.functions.function import Family, Value, Written, never
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.bits import digits_text
 from pkray.relational.functions.signatures import (
     bigint,
     binary,
-    check_count,
     number,
     of_types,
     parameter,
@@ -97,11 +96,10 @@ for _number, _letter in enumerate(b"0123456789ABCDEF"):
     _UNHEX[_letter] = _UNHEX[ord(chr(_letter).lower())] = _number
 
 
-def _hex(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("hex", arguments, 1, 1)
-    if arguments[0].type.root in (*INTEGERS, "DECIMAL", "FLOAT", "DOUBLE"):
-        return takes("hex", bigint, gives=STRING)(arguments, dialect)
-    return takes("hex", _digits, gives=STRING)(arguments, dialect)
+def _hex(call: Written) -> Expression:
+    (value,) = call.exactly(1)
+    is_number = value.type.root in (*INTEGERS, "DECIMAL", "FLOAT", "DOUBLE")
+    return takes(bigint if is_number else _digits, gives=STRING)(call)
 
 
 @parameter("a number, text or BYTES")
@@ -220,10 +218,9 @@ text_function(
 # Numbers as text
 
 
-def _format_number(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("format_number", arguments, 2, 2)
-    value = number.taken("format_number", arguments, 0, dialect)
-    digits = arguments[1]
+def _format_number(call: Written) -> Expression:
+    _, digits = call.exactly(2)
+    value = number.taken(call, 0)
     if not isinstance(digits, Literal) or type(digits.value) is not int:
         raise QueryError("the digits of format_number must be a constant INT")
     if value.type.root in INTEGERS:
@@ -339,14 +336,12 @@ text_function(
 # Flink's names
 
 
-def _from_base64(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("from_base64", arguments, 1, 1)
-    return cast_to(function.resolve("unbase64", arguments, dialect), STRING)
+def _from_base64(call: Written) -> Expression:
+    return cast_to(function.resolve("unbase64", call.exactly(1), call.dialect), STRING)
 
 
-def _to_base64(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("to_base64", arguments, 1, 1)
-    return function.resolve("base64", arguments, dialect)
+def _to_base64(call: Written) -> Expression:
+    return function.resolve("base64", call.exactly(1), call.dialect)
 
 
 for _name, _about, _resolve in (

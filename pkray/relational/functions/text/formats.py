@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function
-from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import check_count, text, text_literal, wrong_argument
+from pkray.relational.functions.function import Family, Value, Written, never, wrong_argument
+from pkray.relational.functions.signatures import text, text_literal
 from pkray.relational.functions.text.java_formats import Specifier, pieces, specifier_of
 from pkray.relational.functions.values import by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
@@ -22,9 +22,9 @@ TEXT = Family("text")
 # format_string
 
 
-def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("format_string", arguments, 1, None)
-    form = arguments[0].value if isinstance(arguments[0], Literal) else None
+def _format_string(call: Written) -> Expression:
+    said, *values = call.between(1, None)
+    form = said.value if isinstance(said, Literal) else None
     if not isinstance(form, str):
         raise UnsupportedError("the format of format_string must be a constant")
     parts: list[Expression] = []
@@ -33,10 +33,10 @@ def _format_string(arguments: tuple[Expression, ...], dialect: Dialect) -> Expre
             parts.append(text_literal(piece))
             continue
         specifier, place = piece
-        if place is None or not 0 <= place < len(arguments) - 1:
+        if place is None or not 0 <= place < len(values):
             raise QueryError(f"format_string has no value for {specifier.text} of {form!r}")
-        parts.append(_formatted(specifier, arguments[place + 1]))
-    return function.resolve("concat", tuple(parts), dialect) if parts else text_literal("")
+        parts.append(_formatted(specifier, values[place]))
+    return function.resolve("concat", tuple(parts), call.dialect) if parts else text_literal("")
 
 
 def _formatted(specifier: Specifier, value: Expression) -> Expression:
@@ -209,11 +209,11 @@ def _format_of(name: str, argument: Expression) -> Literal:
 _AS_DECIMALS = {"STRING": (38, 18), "FLOAT": (14, 7), "DOUBLE": (30, 15)}
 
 
-def _to_char(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("to_char", arguments, 2, 2)
-    value, form = arguments[0], _format_of("to_char", arguments[1])
+def _to_char(call: Written) -> Expression:
+    value, said = call.exactly(2)
+    form = _format_of(call.name, said)
     if value.type.root in ("DATE", "TIMESTAMP", "TIMESTAMP_LTZ"):
-        return function.resolve("date_format", arguments, dialect)
+        return function.resolve("date_format", call.arguments, call.dialect)
     if value.type.root in _AS_DECIMALS:
         precision, scale = _AS_DECIMALS[value.type.root]
         value = coercion.cast_to(value, DataType("DECIMAL", precision=precision, scale=scale))
@@ -236,16 +236,13 @@ def _char(call: Call, values: Sequence[Value], rows: int) -> Value:
     return by_distinct(values[0], form.written, pa.string(), rows)
 
 
-def _reads_numbers(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        value = text.taken(name, arguments, 0, dialect)
-        form = _format_of(name, arguments[1])
-        kind = NumberFormat(form.value, name).type
-        nullable = name == "try_to_number" or value.type.nullable
-        return Call(kind.with_nullable(nullable), name, (value, form))
-
-    return resolve
+def _reads_numbers(call: Written) -> Expression:
+    _, said = call.exactly(2)
+    value = text.taken(call, 0)
+    form = _format_of(call.name, said)
+    kind = NumberFormat(form.value, call.name).type
+    nullable = call.name == "try_to_number" or value.type.nullable
+    return Call(kind.with_nullable(nullable), call.name, (value, form))
 
 
 def _number(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -268,7 +265,7 @@ for _name, _else in (("to_number", ""), ("try_to_number", "; NULL where it is no
     TEXT.add(
         f"{_name}(text, format) -> DECIMAL",
         f"Read a number by a format such as '999,990.00'{_else}.",
-        _reads_numbers(_name),
+        _reads_numbers,
         _number,
         fallible=_name == "to_number",
     )

@@ -12,16 +12,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never
-from pkray.relational.functions.signatures import (
-    Gives,
-    Parameter,
-    check_count,
-    integer,
-    takes,
-    text,
-    text_literal,
-)
+from pkray.relational.functions.function import Family, Parameter, Resolver, Value, Written, never
+from pkray.relational.functions.signatures import Gives, integer, takes, text, text_literal
 from pkray.relational.functions.text import matches
 from pkray.relational.functions.text.java_patterns import Pattern
 from pkray.relational.functions.text.matches import (
@@ -42,14 +34,14 @@ _TEXTS = DataType("ARRAY", element=STRING)
 _PARTS = DataType("ARRAY", element=STRING.with_nullable(False))
 
 
-def _with_pattern(name: str, resolve: Resolver) -> Resolver:
+def _with_pattern(resolve: Resolver) -> Resolver:
     """Refuse a constant pattern that cannot be used when a call is bound."""
 
-    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        call = resolve(arguments, dialect)
-        assert isinstance(call, Call)
-        refuse_pattern(name, call.arguments[1])
-        return call
+    def resolved(call: Written) -> Expression:
+        found = resolve(call)
+        assert isinstance(found, Call)
+        refuse_pattern(call.name, found.arguments[1])
+        return found
 
     return resolved
 
@@ -83,11 +75,8 @@ def _regex_function(
     spark: function.SparkText | None = None,
     name: str = "",
 ) -> None:
-    name = name or usage.partition("(")[0]
-    plain = takes(name, text, text, *further, gives=gives, least=least)
-    TEXT.add(
-        usage, about, _with_pattern(name, plain), kernel, spark=spark, synonyms=synonyms, name=name
-    )
+    plain = takes(text, text, *further, gives=gives, least=least)
+    TEXT.add(usage, about, _with_pattern(plain), kernel, spark=spark, synonyms=synonyms, name=name)
 
 
 def _checked_group(pattern: Pattern, texts: pa.Array, group: int, name: str) -> bool:
@@ -122,17 +111,15 @@ def _extracted(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.
     return pc.if_else(texts.is_valid(), pc.fill_null(found, ""), pa.scalar(None, pa.string()))
 
 
-def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _extract(call: Written) -> Expression:
     """Type it; Flink extracts all by default, and NULL where nothing matches."""
-    name = "regexp_extract"
-    if dialect is Dialect.FLINK and len(arguments) == 2:
-        arguments = (*arguments, Literal(INT.with_nullable(False), 0))
-    plain = _with_pattern(name, takes(name, text, text, integer, gives=STRING, least=2))
-    found = plain(arguments, dialect)
-    if dialect is Dialect.SPARK:
+    if call.dialect is Dialect.FLINK and len(call.arguments) == 2:
+        call = call._replace(arguments=(*call.arguments, Literal(INT.with_nullable(False), 0)))
+    found = _with_pattern(takes(text, text, integer, gives=STRING, least=2))(call)
+    if call.dialect is Dialect.SPARK:
         return found
-    matched = function.resolve("rlike", arguments[:2], dialect)
-    return case_of([matched], [found, untyped_null()], dialect)
+    matched = function.resolve("rlike", call.arguments[:2], call.dialect)
+    return case_of([matched], [found, untyped_null()], call.dialect)
 
 
 TEXT.add(
@@ -216,17 +203,15 @@ def _replaced(texts: pa.Array, pattern: Pattern, rest: Sequence[object]) -> pa.A
     return pc.if_else(inside, pc.binary_join_element_wise(before, after, ""), texts)
 
 
-def _replace(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _replace(call: Written) -> Expression:
     """Type it; in Flink's new text nothing but itself is meant."""
-    name = "regexp_replace"
-    if dialect is Dialect.FLINK and len(arguments) == 3:
-        new = text.taken(name, arguments, 2, dialect)
+    if call.dialect is Dialect.FLINK and len(call.arguments) == 3:
+        new = text.taken(call, 2)
         for special in "\\$":
             pair = text_literal(special), text_literal(f"\\{special}")
-            new = function.resolve("replace", (new, *pair), dialect)
-        arguments = (*arguments[:2], new)
-    plain = takes(name, text, text, text, integer, gives=STRING, least=3)
-    return _with_pattern(name, plain)(arguments, dialect)
+            new = function.resolve("replace", (new, *pair), call.dialect)
+        call = call._replace(arguments=(*call.arguments[:2], new))
+    return _with_pattern(takes(text, text, text, integer, gives=STRING, least=3))(call)
 
 
 TEXT.add(
@@ -254,13 +239,12 @@ _regex_function(
 # Matches
 
 
-def _regexp_substr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("regexp_substr", arguments, 2, 2)
+def _regexp_substr(call: Written) -> Expression:
     whole = Literal(INT.with_nullable(False), 0)
-    found = function.resolve("regexp_extract", (*arguments, whole), dialect)
-    if dialect is Dialect.FLINK:
+    found = function.resolve("regexp_extract", (*call.exactly(2), whole), call.dialect)
+    if call.dialect is Dialect.FLINK:
         return found
-    return function.resolve("nullif", (found, text_literal("")), dialect)
+    return function.resolve("nullif", (found, text_literal("")), call.dialect)
 
 
 TEXT.add(

@@ -15,8 +15,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Resolver, Value, never, typed_call
-from pkray.relational.functions.signatures import binary, check_count, integer, takes, text
+from pkray.relational.functions.function import Family, Value, Written, never, typed_call
+from pkray.relational.functions.signatures import binary, integer, takes, text
 from pkray.relational.functions.text import slices
 from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import as_array, from_numpy, numpy_of
@@ -71,9 +71,8 @@ text_function(
 )  # fmt: skip
 
 
-def _instr(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("instr", arguments, 2, 2)
-    return function.resolve("locate", arguments[::-1], dialect)
+def _instr(call: Written) -> Expression:
+    return function.resolve("locate", call.exactly(2)[::-1], call.dialect)
 
 
 TEXT.add(
@@ -103,14 +102,10 @@ def _has(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.and_(pc.equal(end, part), pc.greater_equal(begin, zero))
 
 
-def _tells(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        both = all(each.type.root in BINARIES for each in arguments)
-        part = binary if both else text
-        return takes(name, part, part, gives=BOOLEAN)(arguments, dialect)
-
-    return resolve
+def _tells(call: Written) -> Expression:
+    both = all(each.type.root in BINARIES for each in call.exactly(2))
+    part = binary if both else text
+    return takes(part, part, gives=BOOLEAN)(call)
 
 
 _CONSTANT: dict[str, Callable[[Value, Any], Value]] = {
@@ -124,7 +119,7 @@ for _name, _about, _synonym in (
     ("endswith", "Tell whether text ends with a part.", "ends_with"),
 ):
     TEXT.infallible.add(
-        f"{_name}(text | bytes, part) -> BOOLEAN", _about, _tells(_name), _has, synonyms=(_synonym,)
+        f"{_name}(text | bytes, part) -> BOOLEAN", _about, _tells, _has, synonyms=(_synonym,)
     )
 
 
@@ -281,12 +276,12 @@ text_function(
 # Lists in text
 
 
-def _find_in_set(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("find_in_set", arguments, 2, 2)
+def _find_in_set(call: Written) -> Expression:
+    _, said = call.exactly(2)
     comma = Literal(STRING.with_nullable(False), ",")
-    parts = function.resolve("split", (arguments[1], comma), dialect)
-    value = text.taken("find_in_set", arguments, 0, dialect)
-    return cast_to(function.resolve("array_position", (parts, value), dialect), INT)
+    parts = function.resolve("split", (said, comma), call.dialect)
+    value = text.taken(call, 0)
+    return cast_to(function.resolve("array_position", (parts, value), call.dialect), INT)
 
 
 TEXT.add(
@@ -297,12 +292,11 @@ TEXT.add(
 )
 
 
-def _elt(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("elt", arguments, 2, None)
-    place = integer.taken("elt", arguments, 0, dialect)
-    part = binary if all(each.type.root in BINARIES for each in arguments[1:]) else text
-    texts = [part.taken("elt", arguments, number, dialect) for number in range(1, len(arguments))]
-    values = function.resolve("array", tuple(texts), dialect)
+def _elt(call: Written) -> Expression:
+    _, *given = call.between(2, None)
+    part = binary if all(each.type.root in BINARIES for each in given) else text
+    place, *texts = call.taken(integer, rest=part)
+    values = function.resolve("array", tuple(texts), call.dialect)
     return typed_call("elt_item", values, place)
 
 
@@ -317,23 +311,20 @@ TEXT.add(
 _EMPTY = Literal(STRING.with_nullable(False), "")
 
 
-def _split_index(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("split_index", arguments, 3, 3)
-    value = text.taken("split_index", arguments, 0, dialect)
-    separator = text.taken("split_index", arguments, 1, dialect)
-    place = integer.taken("split_index", arguments, 2, dialect)
+def _split_index(call: Written) -> Expression:
+    value, separator, place = call.taken(text, text, integer)
     if isinstance(separator, Literal) and separator.value:
         plain: Expression = replace(separator, value=re.escape(separator.value))
     else:
         signs = [Literal(STRING.with_nullable(False), sign) for sign in ("\\Q", "\\E")]
-        plain = function.resolve("concat", (signs[0], separator, signs[1]), dialect)
-    parts = function.resolve("split", (value, plain), dialect)
+        plain = function.resolve("concat", (signs[0], separator, signs[1]), call.dialect)
+    parts = function.resolve("split", (value, plain), call.dialect)
     first, nothing = (Literal(INT.with_nullable(False), number) for number in (1, 0))
-    after = function.resolve("add", (place, first), dialect)
-    found = function.resolve("try_element_at", (parts, after), dialect)
-    missing = function.resolve("less", (place, nothing), dialect)
-    empty = function.resolve("equal", (value, _EMPTY), dialect)
-    return case_of([missing, empty], [untyped_null(), untyped_null(), found], dialect)
+    after = function.resolve("add", (place, first), call.dialect)
+    found = function.resolve("try_element_at", (parts, after), call.dialect)
+    missing = function.resolve("less", (place, nothing), call.dialect)
+    empty = function.resolve("equal", (value, _EMPTY), call.dialect)
+    return case_of([missing, empty], [untyped_null(), untyped_null(), found], call.dialect)
 
 
 TEXT.only(Dialect.FLINK).add(

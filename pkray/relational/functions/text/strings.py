@@ -11,17 +11,15 @@ from pkray import constants
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BYTES, INT, STRING, cast_to, is_null_literal
-from pkray.relational.functions.function import Family, Resolver, Value
+from pkray.relational.functions.function import Family, Value, Written, wrong_argument
 from pkray.relational.functions.signatures import (
     binary,
-    check_count,
     integer,
     same_as,
     takes,
     text,
     text_literal,
     text_or_bytes,
-    wrong_argument,
 )
 from pkray.relational.functions.text.slices import is_ascii, lengths_of, per_constants, sliced
 from pkray.relational.functions.text.text_function import mask_of, plainly, text_function
@@ -128,10 +126,10 @@ text_function(
 )  # fmt: skip
 
 
-def _reverse(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    if len(arguments) == 1 and arguments[0].type.root == "ARRAY":
-        return function.resolve("array_reverse", arguments, dialect)
-    return takes("reverse", text_or_bytes, gives=same_as())(arguments, dialect)
+def _reverse(call: Written) -> Expression:
+    if len(call.arguments) == 1 and call.arguments[0].type.root == "ARRAY":
+        return function.resolve("array_reverse", call.arguments, call.dialect)
+    return takes(text_or_bytes, gives=same_as())(call)
 
 
 def _reversed(value: Value) -> Value:
@@ -205,26 +203,19 @@ def _pad(call: Call, values: Sequence[Value], rows: int) -> Value:
     return per_constants(values, [1, 2], pad, kind, rows)
 
 
-def _pads(name: str) -> Resolver:
-    plain = takes(name, text, integer, text, gives=STRING)
-    of_bytes = takes(name, binary, integer, binary, gives=BYTES)
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 3)
-        if all(each.type.root in BINARIES for each in (arguments[0], *arguments[2:])):
-            zero = Literal(BYTES.with_nullable(False), b"\0")
-            return of_bytes(arguments if len(arguments) == 3 else (*arguments, zero), dialect)
-        space = Literal(STRING.with_nullable(False), SPACE)
-        return plain(arguments if len(arguments) == 3 else (*arguments, space), dialect)
-
-    return resolve
+def _pads(call: Written) -> Expression:
+    value, size, *filling = call.between(2, 3)
+    of_bytes = all(each.type.root in BINARIES for each in (value, *filling))
+    part, kind, default = (binary, BYTES, b"\0") if of_bytes else (text, STRING, SPACE)
+    chosen = filling or [Literal(kind.with_nullable(False), default)]
+    return takes(part, integer, part, gives=kind)(call._replace(arguments=(value, size, *chosen)))
 
 
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
     TEXT.infallible.add(
         f"{_name}(text | bytes, length INT [, filling]) -> STRING | BYTES",
         f"Fill text (or bytes) up on the {_where} to a length, or cut it to that.",
-        _pads(_name),
+        _pads,
         _pad,
     )
 
@@ -276,15 +267,13 @@ text_function(
 )  # fmt: skip
 
 
-def _overlays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("overlay", arguments, 3, 4)
-    which = [each.type.root in BINARIES for each in arguments[:2]]
+def _overlays(call: Written) -> Expression:
+    which = [each.type.root in BINARIES for each in call.between(3, 4)[:2]]
     if any(which) and not all(which):
         place = which.index(False)
-        raise wrong_argument("overlay", place, arguments[place], "BYTES beside BYTES")
+        raise wrong_argument("overlay", place, call.arguments[place], "BYTES beside BYTES")
     part, gives = (binary, BYTES) if all(which) else (text, STRING)
-    plain = takes("overlay", part, part, integer, integer, gives=gives, least=3)
-    return plain(arguments, dialect)
+    return takes(part, part, integer, integer, gives=gives, least=3)(call)
 
 
 @TEXT.infallible.kernel(
@@ -310,15 +299,15 @@ def _overlay(call: Call, values: Sequence[Value], rows: int) -> Value:
 # Joining
 
 
-def _concat(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("concat", arguments, 1, None)
+def _concat(call: Written) -> Expression:
+    arguments = call.between(1, None)
     if any(argument.type.root == "ARRAY" for argument in arguments):
-        return function.resolve("array_concat", arguments, dialect)
+        return function.resolve("array_concat", arguments, call.dialect)
     if all(argument.type.root in BINARIES for argument in arguments):
-        return takes("concat", rest=binary, gives=BYTES, least=1)(arguments, dialect)
+        return takes(rest=binary, gives=BYTES, least=1)(call)
     if len(arguments) == 1 and not is_null_literal(arguments[0]):
         return cast_to(arguments[0], STRING)
-    return takes("concat", rest=text, gives=STRING, least=1)(arguments, dialect)
+    return takes(rest=text, gives=STRING, least=1)(call)
 
 
 @TEXT.infallible.kernel(
@@ -331,28 +320,27 @@ def _concatenated(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type))
 
 
-def _concat_ws(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("concat_ws", arguments, 1, None)
-    if any(argument.type.root == "ARRAY" for argument in arguments):
-        return _joined_arrays(arguments, dialect)
-    plain = takes("concat_ws", text, rest=text, gives=STRING, nullable=arguments[0].type.nullable)
-    return plain(arguments, dialect)
+def _concat_ws(call: Written) -> Expression:
+    separator, *parts = call.between(1, None)
+    if any(each.type.root == "ARRAY" for each in (separator, *parts)):
+        return _joined_arrays(call)
+    return takes(text, rest=text, gives=STRING, nullable=separator.type.nullable)(call)
 
 
-def _joined_arrays(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _joined_arrays(call: Written) -> Expression:
     """Put texts and arrays of them into one array; what is NULL is left out."""
-    separator, *parts = arguments
-    none = function.resolve("array", (), dialect)
+    separator, *parts = call.arguments
+    none = function.resolve("array", (), call.dialect)
     lists = []
     for place, each in enumerate(parts, 1):
         if each.type.root == "ARRAY":
             texts = cast_to(each, replace(TEXTS, nullable=each.type.nullable))
-            lists.append(function.resolve("coalesce", (texts, none), dialect))
+            lists.append(function.resolve("coalesce", (texts, none), call.dialect))
             continue
-        taken = text.taken("concat_ws", arguments, place, dialect)
-        lists.append(function.resolve("array", (taken,), dialect))
-    whole = function.resolve("array_concat", tuple(lists), dialect)
-    return function.resolve("array_join", (whole, cast_to(separator, STRING)), dialect)
+        taken = text.taken(call, place)
+        lists.append(function.resolve("array", (taken,), call.dialect))
+    whole = function.resolve("array_concat", tuple(lists), call.dialect)
+    return function.resolve("array_join", (whole, cast_to(separator, STRING)), call.dialect)
 
 
 def _joined(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -386,13 +374,12 @@ text_function(
 )  # fmt: skip
 
 
-def _quote(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _quote(call: Written) -> Expression:
     """Resolve quote(text)."""
-    check_count("quote", arguments, 1, 1)
+    (inside,) = call.taken(text)
     one, escaped = text_literal("'"), text_literal("\\'")
-    inside = text.taken("quote", arguments, 0, dialect)
-    inside = function.resolve("replace", (inside, one, escaped), dialect)
-    return function.resolve("concat", (one, inside, one), dialect)
+    inside = function.resolve("replace", (inside, one, escaped), call.dialect)
+    return function.resolve("concat", (one, inside, one), call.dialect)
 
 
 TEXT.only(Dialect.SPARK).alias(

@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 
 from pkray.relational.functions.coercion import STRING
-from pkray.relational.functions.function import Family, Value
-from pkray.relational.functions.signatures import Gives, Parameter, takes
+from pkray.relational.functions.function import Family, Parameter, Value
+from pkray.relational.functions.signatures import Gives, takes
 
 TEXT = Family("text")
 
@@ -27,11 +27,10 @@ def text_function(
     name: str = "",
 ) -> None:
     """Define a function whose parameters do not depend on each other."""
-    name = name or usage.partition("(")[0]
     TEXT.add(
         usage,
         about,
-        takes(name, *parameters, gives=gives, least=least, nullable=nullable),
+        takes(*parameters, gives=gives, least=least, nullable=nullable),
         kernel,
         spark=spark,
         synonyms=synonyms,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.errors import EvaluationError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import STRING
-from pkray.relational.functions.function import Resolver, Value
+from pkray.relational.functions.function import Value, Written
 from pkray.relational.functions.signatures import takes, text
 from pkray.relational.functions.text.slices import per_constants
 from pkray.relational.functions.text.text_function import TEXT, text_function
@@ -138,16 +138,11 @@ def _parse_url(call: Call, values: Sequence[Value], rows: int) -> Value:
     return per_constants(values, range(1, len(values)), parse, pa.string(), rows)
 
 
-def _parsed(name: str) -> Resolver:
+def _parsed(call: Written) -> Expression:
     """Resolve parse_url and try_parse_url, which are one in flink."""
-
-    def resolved(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        known = "try_parse_url" if dialect is Dialect.FLINK else name
-        return takes(known, text, text, text, least=2, gives=STRING, nullable=True)(
-            arguments, dialect
-        )
-
-    return resolved
+    known = "try_parse_url" if call.dialect is Dialect.FLINK else call.name
+    resolve = takes(text, text, text, least=2, gives=STRING, nullable=True)
+    return resolve(call._replace(name=known))
 
 
 for _name, _else in (
@@ -158,7 +153,7 @@ for _name, _else in (
         f"{_name}(url, part [, key]) -> STRING",
         "Give HOST, PATH, QUERY, REF, PROTOCOL, FILE, AUTHORITY or USERINFO of a URL, or the value "
         f"of one key of its query{_else}.",
-        _parsed(_name),
+        _parsed,
         _parse_url,
         fallible=_name == "parse_url",
     )

@@ -1,11 +1,9 @@
 """Arguments of functions of time: dates, timestamps, units and patterns."""
 
-from collections.abc import Sequence
-
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import DATE, any_nullable, cast_to
-from pkray.relational.functions.function import Family, Resolver, Typing
+from pkray.relational.functions.function import Family, Resolver, Typing, Written
 from pkray.relational.functions.signatures import constant_text, parameter, text_literal
 from pkray.relational.functions.time import calendar, time_patterns
 from pkray.relational.functions.time.calendar import MICROS, MONTHS
@@ -57,12 +55,12 @@ def date(argument: Expression, dialect: Dialect) -> Expression | None:
     return cast_to(argument, DATE) if taken else None
 
 
-def constant_pattern(name: str, arguments: Sequence[Expression], place: int) -> Expression:
+def constant_pattern(call: Written, place: int) -> Expression:
     """Take a constant pattern, the default one where there is no such argument."""
-    if place == len(arguments):
+    if place == len(call.arguments):
         return text_literal(DEFAULT_PATTERN)
-    time_patterns.tokens(constant_text(name, arguments[place], "the pattern"))
-    return arguments[place]
+    time_patterns.tokens(constant_text(call.name, call.arguments[place], "the pattern"))
+    return call.arguments[place]
 
 
 def type_of_argument(place: int) -> Typing:
@@ -72,7 +70,7 @@ def type_of_argument(place: int) -> Typing:
 
 def by_dialect(spark: Resolver, flink: Resolver) -> Resolver:
     """Resolve by one resolver in each dialect."""
-    return lambda arguments, dialect: (spark if dialect is SPARK else flink)(arguments, dialect)
+    return lambda call: (spark if call.dialect is SPARK else flink)(call)
 
 
 def unit_of(name: str, argument: Expression) -> str:

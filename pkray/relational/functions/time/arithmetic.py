@@ -6,10 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, DOUBLE, INT, cast_to
-from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.function import Resolver, Value, Written, typed_call
 from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import calendar, kernels, time_patterns
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, SECONDS, Times, times_of
@@ -71,18 +70,17 @@ def _is_zero(expression: Expression) -> bool:
     return isinstance(expression, Literal) and expression.value == 0
 
 
-def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _add_units(call: Written) -> Expression:
     """Resolve timestampadd(unit, count, time)."""
-    name = "timestampadd"
-    signatures.check_count(name, arguments, 3, 3)
-    unit = args.unit_of(name, arguments[0])
-    value = args.time_or_date.taken(name, arguments, 2, dialect)
+    call = call._replace(name="timestampadd")
+    unit = args.unit_of(call.name, call.exactly(3)[0])
+    value = args.time_or_date.taken(call, 2)
     if value.type.root == "DATE" and (
-        dialect is args.SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
+        call.dialect is args.SPARK or MICROS.get(unit, SECONDS * 10**6) < SECONDS * 10**6
     ):
-        value = args.timestamp.taken(name, arguments, 2, dialect)
+        value = args.timestamp.taken(call, 2)
     size = Literal(BIGINT.with_nullable(False), MONTHS.get(unit) or MICROS[unit])
-    count = signatures.bigint.taken(name, arguments, 1, dialect)
+    count = signatures.bigint.taken(call, 1)
     if isinstance(count, Literal) and count.value is not None:
         product: Expression = Literal(size.type, count.value * size.value)
     else:
@@ -94,23 +92,16 @@ def _add_units(arguments: tuple[Expression, ...], dialect: Dialect) -> Expressio
 
 def _dates_or_units(plain: Resolver, with_unit: Resolver) -> Resolver:
     """Resolve a function that takes a unit first where it has three arguments."""
-    return lambda arguments, dialect: (with_unit if len(arguments) == 3 else plain)(
-        arguments, dialect
-    )
+    return lambda call: (with_unit if len(call.arguments) == 3 else plain)(call)
 
 
-def _units_between(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _units_between(call: Written) -> Expression:
     """Resolve timestampdiff(unit, start, end): BIGINT in the spark dialect, INT in flink."""
-    name = "timestampdiff"
-    signatures.check_count(name, arguments, 3, 3)
-    unit = signatures.text_literal(args.unit_of(name, arguments[0]))
-    call = typed_call(
-        name,
-        unit,
-        args.timestamp.taken(name, arguments, 1, dialect),
-        args.timestamp.taken(name, arguments, 2, dialect),
-    )
-    return call if dialect is args.SPARK else cast_to(call, INT)
+    call = call._replace(name="timestampdiff")
+    unit = signatures.text_literal(args.unit_of(call.name, call.exactly(3)[0]))
+    times = (args.timestamp.taken(call, place) for place in (1, 2))
+    found = typed_call(call.name, unit, *times)
+    return found if call.dialect is args.SPARK else cast_to(found, INT)
 
 
 def _towards_zero(numbers: np.ndarray, size: int) -> np.ndarray:
@@ -134,7 +125,7 @@ args.TIME.add_inner(
 args.TIME.add(
     "date_add(DATE, days INT) -> DATE",
     "Add days.",
-    _dates_or_units(signatures.takes("date_add", args.date, signatures.integer), _add_units),
+    _dates_or_units(signatures.takes(args.date, signatures.integer), _add_units),
     kernels.to_days(lambda start, count: start.days + count),
     signatures.result(DATE),
     synonyms=("dateadd",),
@@ -142,14 +133,14 @@ args.TIME.add(
 args.TIME.add(
     "date_sub(DATE, days INT) -> DATE",
     "Take days away.",
-    signatures.takes("date_sub", args.date, signatures.integer),
+    signatures.takes(args.date, signatures.integer),
     kernels.to_days(lambda start, count: start.days - count),
     signatures.result(DATE),
 )
 args.TIME.infallible.add(
     "datediff(end DATE, start DATE) -> INT",
     "Count days.",
-    _dates_or_units(signatures.takes("datediff", args.date, args.date), _units_between),
+    _dates_or_units(signatures.takes(args.date, args.date), _units_between),
     kernels.computed(lambda end, start: end.days - start.days),
     signatures.result(INT),
     synonyms=("date_diff",),
@@ -157,7 +148,7 @@ args.TIME.infallible.add(
 args.TIME.add(
     "add_months(DATE, months INT) -> DATE",
     "Add months; a day that the month has not becomes its last.",
-    signatures.takes("add_months", args.date, signatures.integer),
+    signatures.takes(args.date, signatures.integer),
     kernels.to_days(lambda start, months: calendar.plus_months(start.days, months)),
     signatures.result(DATE),
 )
@@ -166,9 +157,7 @@ args.TIME.add(
 @args.TIME.infallible.kernel(
     "months_between(end, start [, rounded BOOLEAN]) -> DOUBLE",
     "Count months, of 31 days where the days of the month differ.",
-    signatures.takes(
-        "months_between", args.timestamp, args.timestamp, signatures.anything, least=2
-    ),
+    signatures.takes(args.timestamp, args.timestamp, signatures.anything, least=2),
     signatures.result(DOUBLE),
 )
 def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -189,7 +178,7 @@ def _months_between(call: Call, values: Sequence[Value], rows: int) -> Value:
 args.TIME.infallible.add(
     "last_day(DATE) -> DATE",
     "Give the last day of the month.",
-    signatures.takes("last_day", args.date),
+    signatures.takes(args.date),
     kernels.computed(lambda start: calendar.last_of_month(start.days)),
     signatures.result(DATE),
 )
@@ -198,7 +187,7 @@ args.TIME.infallible.add(
 @args.TIME.kernel(
     "next_day(DATE, weekday STRING) -> DATE",
     "Give the first such day of the week that is later.",
-    signatures.takes("next_day", args.date, signatures.text),
+    signatures.takes(args.date, signatures.text),
     signatures.result(DATE),
 )
 def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:

@@ -9,7 +9,7 @@ from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, signatures
 from pkray.relational.functions.casts.casting import cast
-from pkray.relational.functions.function import Resolver, Value, typed_call
+from pkray.relational.functions.function import Value, Written, typed_call
 from pkray.relational.functions.numbers.exact_sums import decimal_words
 from pkray.relational.functions.time.arguments import LTZ, NTZ, TIME, constant_pattern, date
 from pkray.relational.functions.time.calendar import MICROS, SECONDS, times_of
@@ -51,20 +51,15 @@ def _clock(micros: np.ndarray, call: Call, values: Sequence[Value], rows: int) -
     return built(np.where(wrong, 0, micros // 1000), call.type, values, rows)
 
 
-def _read(name: str) -> Resolver:
+def _read(call: Written) -> Expression:
     """Resolve to_time(text [, pattern]) and try_to_time."""
-    trying = name.startswith("try_")
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, 1, 2)
-        said = signatures.text.taken(name, arguments, 0, dialect)
-        if len(arguments) == 1 or coercion.is_null_literal(said):
-            return cast(said, CLOCK, dialect, is_try=trying)
-        pattern = constant_pattern(name, arguments, 1)
-        reader = "try_parse_timestamp" if trying else "parse_timestamp"
-        return coercion.cast_to(typed_call(reader, said, pattern), CLOCK)
-
-    return resolve
+    trying = call.name.startswith("try_")
+    _, *pattern = call.between(1, 2)
+    said = signatures.text.taken(call, 0)
+    if not pattern or coercion.is_null_literal(said):
+        return cast(said, CLOCK, call.dialect, is_try=trying)
+    reader = "try_parse_timestamp" if trying else "parse_timestamp"
+    return coercion.cast_to(typed_call(reader, said, constant_pattern(call, 1)), CLOCK)
 
 
 def _from_number(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -96,14 +91,11 @@ def _unit(name: str, argument: Expression) -> Expression:
     return signatures.text_literal(said.lower())
 
 
-def _with_unit(name: str, count: int) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, 1 + count, 1 + count)
-        unit = _unit(name, arguments[0])
-        times = [time_of_day.taken(name, arguments, 1 + place, dialect) for place in range(count)]
-        return typed_call(name, unit, *times)
-
-    return resolve
+def _with_unit(call: Written) -> Expression:
+    said, *times = call.exactly(2 if call.name == "time_trunc" else 3)
+    unit = _unit(call.name, said)
+    taken = [time_of_day.taken(call, place) for place in range(1, 1 + len(times))]
+    return typed_call(call.name, unit, *taken)
 
 
 def _size(values: Sequence[Value]) -> int:
@@ -112,18 +104,15 @@ def _size(values: Sequence[Value]) -> int:
     return max(MICROS[unit] // 1000, 1)
 
 
-def with_time(name: str, kind: DataType, arguments: tuple[Expression, ...]) -> Expression:
+def with_time(call: Written, kind: DataType) -> Expression:
     """Resolve make_timestamp(date [, time [, zone]])."""
-    signatures.check_count(name, arguments, 1 if kind is LTZ else 2, 3 if kind is LTZ else 2)
-    day = coercion.cast_to(date.taken(name, arguments, 0, Dialect.SPARK), NTZ)
-    if len(arguments) == 1:
-        return coercion.cast_to(day, kind)
-    clock = time_of_day.taken(name, arguments, 1, Dialect.SPARK)
-    made = typed_call("date_and_time", day, clock)
-    if len(arguments) == 3:
-        return typed_call(
-            "instant_at", made, signatures.text.taken(name, arguments, 2, Dialect.SPARK)
-        )
+    parameters = (date, time_of_day, signatures.text) if kind is LTZ else (date, time_of_day)
+    day, *rest = call.taken(*parameters, least=1 if kind is LTZ else 2)
+    made = coercion.cast_to(day, NTZ)
+    if rest:
+        made = typed_call("date_and_time", made, rest[0])
+    if len(rest) == 2:
+        return typed_call("instant_at", made, rest[1])
     return coercion.cast_to(made, kind)
 
 
@@ -135,7 +124,7 @@ def _date_and_time(call: Call, values: Sequence[Value], rows: int) -> Value:
 @TIME.kernel(
     "make_time(hour, minute, second) -> TIME(3)",
     "Make a time of day; what is none fails.",
-    signatures.takes("make_time", signatures.integer, signatures.integer, seconds),
+    signatures.takes(signatures.integer, signatures.integer, seconds),
     signatures.result(CLOCK),
 )
 def _make_time_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -160,7 +149,7 @@ for _name, _about in (
     ("to_time", "Read a time of day, by a pattern if there is one; what is none fails."),
     ("try_to_time", "Read a time of day, by a pattern if there is one; NULL for what is none."),
 ):
-    TIME.only(Dialect.SPARK).alias(f"{_name}(text [, pattern]) -> TIME(3)", _about, _read(_name))
+    TIME.only(Dialect.SPARK).alias(f"{_name}(text [, pattern]) -> TIME(3)", _about, _read)
 for _name, _what, _taken in (
     ("time_from_seconds", "seconds", seconds),
     ("time_from_millis", "milliseconds", signatures.bigint),
@@ -169,7 +158,7 @@ for _name, _what, _taken in (
     TIME.only(Dialect.SPARK).add(
         f"{_name}(number) -> TIME(3)",
         f"Give the time of day so many {_what} after midnight.",
-        signatures.takes(_name, _taken),
+        signatures.takes(_taken),
         _from_number,
         signatures.result(CLOCK),
     )
@@ -181,7 +170,7 @@ for _name, _what, _kind in (
     TIME.only(Dialect.SPARK).infallible.add(
         f"{_name}(TIME) -> {_kind}",
         f"Count the {_what} since midnight.",
-        signatures.takes(_name, time_of_day),
+        signatures.takes(time_of_day),
         _to_number,
         signatures.result(_kind),
     )
@@ -190,7 +179,7 @@ for _name, _what, _kind in (
 @TIME.only(Dialect.SPARK).infallible.kernel(
     "time_trunc(unit, TIME) -> TIME(3)",
     "Give the beginning of the hour, minute, second or millisecond that a time of day is in.",
-    _with_unit("time_trunc", 1),
+    _with_unit,
     signatures.result(CLOCK),
 )
 def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -201,7 +190,7 @@ def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
 @TIME.only(Dialect.SPARK).infallible.kernel(
     "time_diff(unit, start TIME, end TIME) -> BIGINT",
     "Count whole units between times of day, towards zero.",
-    _with_unit("time_diff", 2),
+    _with_unit,
     signatures.result(coercion.BIGINT),
 )
 def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:

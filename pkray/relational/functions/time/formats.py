@@ -7,9 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions import function
 from pkray.relational.functions.coercion import DATE, NUMBERS, STRING, cast_to, is_null_literal
-from pkray.relational.functions.function import Resolver, SparkText, Value, typed_call
-from pkray.relational.functions.signatures import bigint, check_count, result, text, text_literal
+from pkray.relational.functions.function import Resolver, SparkText, Value, Written, typed_call
+from pkray.relational.functions.signatures import bigint, result, text, text_literal
 from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import time_patterns
 from pkray.relational.functions.time.calendar import times_of
@@ -37,24 +38,22 @@ def _parse(call: Call, values: Sequence[Value], rows: int) -> Value:
     return built(micros, call.type, values, rows, bad=~good)
 
 
-def reads(name: str, wanted: DataType, function_name: str) -> Resolver:
+def reads(wanted: DataType, reader: str) -> Resolver:
     """Resolve to_date(text [, pattern]) and the like."""
-    safe = function_name.startswith("try")
+    safe = reader.startswith("try")
 
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 1, 2)
-        value = arguments[0]
+    def resolve(call: Written) -> Expression:
+        value, *pattern = call.between(1, 2)
         if value.type.root in ("DATE", *TIMESTAMPS):
             return cast_to(value, wanted)
-        if _counts_seconds(value, wanted, dialect, len(arguments)):
+        if _counts_seconds(value, wanted, call.dialect, len(call.arguments)):
             return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
-        value = text.taken(name, arguments, 0, dialect)
-        if len(arguments) == 1:
-            if is_null_literal(value):
-                return Literal(wanted, None)
-            return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
-        pattern = args.constant_pattern(name, arguments, 1)
-        return cast_to(typed_call(function_name, value, pattern), wanted)
+        value = text.taken(call, 0)
+        if pattern:
+            return cast_to(typed_call(reader, value, args.constant_pattern(call, 1)), wanted)
+        if is_null_literal(value):
+            return Literal(wanted, None)
+        return Cast(wanted, value, "null") if safe else cast_to(value, wanted)
 
     return resolve
 
@@ -69,23 +68,22 @@ def _counts_seconds(value: Expression, wanted: DataType, dialect: Dialect, argum
     )
 
 
-def _format(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("date_format", arguments, 2, 2)
-    value = args.timestamp.taken("date_format", arguments, 0, dialect)
-    if dialect is args.FLINK and isinstance(value, Cast) and value.operand.type.root in STRINGS:
+def _format(call: Written) -> Expression:
+    call.exactly(2)
+    value = args.timestamp.taken(call, 0)
+    is_read = isinstance(value, Cast) and value.operand.type.root in STRINGS
+    if call.dialect is args.FLINK and isinstance(value, Cast) and is_read:
         value = Cast(args.NTZ, value.operand, "null")
-    return typed_call("date_format", value, args.constant_pattern("date_format", arguments, 1))
+    return typed_call("date_format", value, args.constant_pattern(call, 1))
 
 
-def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _unix_timestamp(call: Written) -> Expression:
     """Resolve unix_timestamp([time [, pattern]]): whole seconds since 1970."""
-    name = "unix_timestamp"
-    check_count(name, arguments, 0, 2)
-    if not arguments:
+    if not call.between(0, 2):
         return typed_call("unix_seconds", typed_call("current_timestamp"))
-    if arguments[0].type.root in ("DATE", *TIMESTAMPS):
+    if call.arguments[0].type.root in ("DATE", *TIMESTAMPS):
         # As Spark's: towards zero, where unix_seconds takes the second before.
-        moment = cast_to(args.timestamp.taken(name, arguments, 0, dialect), args.LTZ)
+        moment = cast_to(args.timestamp.taken(call, 0), args.LTZ)
         start = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return typed_call(
             "timestampdiff",
@@ -93,25 +91,22 @@ def _unix_timestamp(arguments: tuple[Expression, ...], dialect: Dialect) -> Expr
             Literal(args.LTZ.with_nullable(False), start),
             moment,
         )
-    pattern = args.constant_pattern(name, arguments, 1)
-    reader = "parse_timestamp" if dialect is args.SPARK else "try_parse_timestamp"
-    return typed_call(
-        "unix_seconds", typed_call(reader, text.taken(name, arguments, 0, dialect), pattern)
-    )
+    pattern = args.constant_pattern(call, 1)
+    reader = "parse_timestamp" if call.dialect is args.SPARK else "try_parse_timestamp"
+    return typed_call("unix_seconds", typed_call(reader, text.taken(call, 0), pattern))
 
 
-def _from_unixtime(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    name = "from_unixtime"
-    check_count(name, arguments, 1, 2)
-    pattern = args.constant_pattern(name, arguments, 1)
-    seconds = typed_call("timestamp_seconds", bigint.taken(name, arguments, 0, dialect))
+def _from_unixtime(call: Written) -> Expression:
+    call.between(1, 2)
+    pattern = args.constant_pattern(call, 1)
+    seconds = typed_call("timestamp_seconds", bigint.taken(call, 0))
     return typed_call("date_format", seconds, pattern)
 
 
 def _short_name(pattern: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count("dayname", arguments, 1, 1)
-        return _format((*arguments, text_literal(pattern)), dialect)
+    def resolve(call: Written) -> Expression:
+        arguments = (*call.exactly(1), text_literal(pattern))
+        return function.resolve("date_format", arguments, call.dialect)
 
     return resolve
 
@@ -149,32 +144,27 @@ _MILLIS = DataType("TIMESTAMP", precision=3)
 args.TIME.alias(
     "to_date(text [, pattern]) -> DATE",
     "Read a date; what is none fails in the spark dialect and is NULL in flink.",
-    args.by_dialect(
-        reads("to_date", DATE, "parse_timestamp"), reads("to_date", DATE, "try_parse_timestamp")
-    ),
+    args.by_dialect(reads(DATE, "parse_timestamp"), reads(DATE, "try_parse_timestamp")),
 )
 args.TIME.alias(
     "try_to_date(text [, pattern]) -> DATE",
     "Read a date; what is none is NULL.",
-    reads("try_to_date", DATE, "try_parse_timestamp"),
+    reads(DATE, "try_parse_timestamp"),
 )
 args.TIME.alias(
     "to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ (spark), TIMESTAMP(3) (flink)",
     "Read a timestamp; what is none fails in the spark dialect and is NULL in flink.",
-    args.by_dialect(
-        reads("to_timestamp", args.LTZ, "parse_timestamp"),
-        reads("to_timestamp", _MILLIS, "try_parse_timestamp"),
-    ),
+    args.by_dialect(reads(args.LTZ, "parse_timestamp"), reads(_MILLIS, "try_parse_timestamp")),
 )
 args.TIME.alias(
     "try_to_timestamp(text [, pattern]) -> TIMESTAMP_LTZ",
     "Read a timestamp; what is none is NULL.",
-    reads("try_to_timestamp", args.LTZ, "try_parse_timestamp"),
+    reads(args.LTZ, "try_parse_timestamp"),
 )
 args.TIME.alias(
     "to_timestamp_ntz(text [, pattern]) -> TIMESTAMP",
     "Read a timestamp without a zone; what is none fails.",
-    reads("to_timestamp_ntz", args.NTZ, "parse_timestamp"),
+    reads(args.NTZ, "parse_timestamp"),
 )
 args.TIME.alias(
     "unix_timestamp([time [, pattern]]) -> BIGINT",

@@ -2,14 +2,14 @@
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Family, Resolver
+from pkray.relational.functions.function import Family, Resolver, Written
 from pkray.relational.plan.expressions import Expression
 
 TIME = Family("time")
 
 
 def _made_by_the_binder(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    def resolve(call: Written) -> Expression:
         raise QueryError(f"{name} gives an INTERVAL: write it in SQL, in an expression of times")
 
     return resolve

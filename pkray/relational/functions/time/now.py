@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import DATE, cast_to
-from pkray.relational.functions.function import Resolver, Value, typed_call
-from pkray.relational.functions.signatures import check_count, result, text_literal
+from pkray.relational.functions.function import Value, Written, typed_call
+from pkray.relational.functions.signatures import result, text_literal
 from pkray.relational.functions.time.arguments import FLINK, LTZ, NTZ, TIME
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import TIMESTAMPS, DataType
@@ -52,22 +51,19 @@ def _now_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
     return pa.scalar(_instant(call.function, time.time_ns() // 1000), call.type.arrow)
 
 
-def _now(name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 0, 0)
-        call = typed_call(name)
-        if dialect is FLINK and call.type.root in TIMESTAMPS:
-            return cast_to(call, DataType(call.type.root, precision=3))
-        return call
-
-    return resolve
+def _now(call: Written) -> Expression:
+    call.exactly(0)
+    found = typed_call(call.name)
+    if call.dialect is FLINK and found.type.root in TIMESTAMPS:
+        return cast_to(found, DataType(found.type.root, precision=3))
+    return found
 
 
 for _name, _kind in _NOW.items():
     TIME.infallible.add(
         f"{_name}() -> {_kind}",
         "Give the time at which the query runs, one for all rows.",
-        _now(_name),
+        _now,
         _now_kernel,
         result(_kind, nullable=False),
         synonyms={
@@ -79,8 +75,8 @@ for _name, _kind in _NOW.items():
     )
 
 
-def _zone_name(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    check_count("current_timezone", arguments, 0, 0)
+def _zone_name(call: Written) -> Expression:
+    call.exactly(0)
     return text_literal("UTC")
 
 

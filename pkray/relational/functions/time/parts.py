@@ -6,10 +6,16 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BIGINT, DATE, INT, cast_to
-from pkray.relational.functions.function import NO_SPARK, Resolver, SparkText, Value, typed_call
+from pkray.relational.functions.function import (
+    NO_SPARK,
+    Resolver,
+    SparkText,
+    Value,
+    Written,
+    typed_call,
+)
 from pkray.relational.functions.time import calendar
 from pkray.relational.functions.time.arguments import LTZ, NTZ, SPARK, TIME, any_clock, time_or_date
 from pkray.relational.functions.time.calendar import Times, times_of
@@ -53,32 +59,26 @@ _EXTRACTED = {
 }  # fmt: skip
 
 
-def _field(name: str) -> Resolver:
+def _field(call: Written) -> Expression:
     """Resolve ``year(x)``: INT in the spark dialect, BIGINT in flink."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        signatures.check_count(name, arguments, 1, 1)
-        taken = any_clock if name in _CLOCKS else time_or_date
-        call = typed_call(name, taken.taken(name, arguments, 0, dialect))
-        return call if dialect is SPARK else cast_to(call, BIGINT)
-
-    return resolve
+    (value,) = call.taken(any_clock if call.name in _CLOCKS else time_or_date)
+    found = typed_call(call.name, value)
+    return found if call.dialect is SPARK else cast_to(found, BIGINT)
 
 
-def _extract(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-    signatures.check_count("extract", arguments, 2, 2)
-    said = signatures.constant_text("extract", arguments[0], "the field")
+def _extract(call: Written) -> Expression:
+    said = signatures.constant_text("extract", call.exactly(2)[0], "the field")
     name = _EXTRACTED.get(said.strip().lower())
     if name is None:
         raise QueryError(
             f"there is no field {said!r} of a time: write {', '.join(FIELDS)}", function="extract"
         )
     taken = any_clock if name in _CLOCKS else time_or_date
-    value = taken.taken("extract", arguments, 1, dialect)
-    if name == "second" and dialect is SPARK:
+    value = taken.taken(call, 1)
+    if name == "second" and call.dialect is SPARK:
         return typed_call("second_fraction", value)
-    call = typed_call(name, value)
-    return call if dialect is SPARK else cast_to(call, BIGINT)
+    found = typed_call(name, value)
+    return found if call.dialect is SPARK else cast_to(found, BIGINT)
 
 
 def _second_fraction(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -98,7 +98,7 @@ for _name, (_about, _compute, _synonym) in FIELDS.items():
     TIME.infallible.add(
         f"{_name}(time) -> INT (spark), BIGINT (flink)",
         f"Give {_about}.",
-        _field(_name),
+        _field,
         computed(_compute),
         signatures.result(INT),
         synonyms=(_synonym,) if _synonym in ("dayofmonth", "week") else (),
@@ -127,19 +127,17 @@ TIME.alias(
 )
 
 
-def _make_timestamp_arguments(wanted: DataType, name: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        if 0 < len(arguments) < 4:
-            return with_time(name, wanted, arguments)
-        signatures.check_count(name, arguments, 6, 7 if wanted is LTZ else 6)
-        whole = [signatures.integer.taken(name, arguments, place, dialect) for place in range(5)]
-        made = "try_make_timestamp" if name.startswith("try_") else "make_timestamp"
-        call = typed_call(made, *whole, seconds.taken(name, arguments, 5, dialect))
-        if len(arguments) == 7:
-            return typed_call(
-                "instant_at", call, signatures.text.taken(name, arguments, 6, dialect)
-            )
-        return cast_to(call, wanted)
+def _make_timestamp_arguments(wanted: DataType) -> Resolver:
+    zone = (signatures.text,) if wanted is LTZ else ()
+
+    def resolve(call: Written) -> Expression:
+        if 0 < len(call.arguments) < 4:
+            return with_time(call, wanted)
+        *given, last = call.taken(*[signatures.integer] * 5, seconds, *zone, least=6)
+        made = "try_make_timestamp" if call.name.startswith("try_") else "make_timestamp"
+        if len(call.arguments) == 7:
+            return typed_call("instant_at", typed_call(made, *given), last)
+        return cast_to(typed_call(made, *given, last), wanted)
 
     return resolve
 
@@ -168,7 +166,7 @@ def _make_timestamp(call: Call, values: Sequence[Value], rows: int) -> Value:
 @TIME.kernel(
     "make_date(year, month, day) -> DATE",
     "Make a date; what is none fails.",
-    signatures.takes("make_date", signatures.integer, signatures.integer, signatures.integer),
+    signatures.takes(signatures.integer, signatures.integer, signatures.integer),
     signatures.result(DATE),
 )
 def _make_date(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -185,7 +183,7 @@ def _make_date(call: Call, values: Sequence[Value], rows: int) -> Value:
 TIME.add(
     "make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; what is none fails.",
-    _make_timestamp_arguments(LTZ, "make_timestamp"),
+    _make_timestamp_arguments(LTZ),
     _make_timestamp,
     signatures.result(LTZ),
     synonyms=("make_timestamp_ltz",),
@@ -193,13 +191,13 @@ TIME.add(
 TIME.alias(
     "make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
     "Make a timestamp without a zone; what is none fails.",
-    _make_timestamp_arguments(NTZ, "make_timestamp_ntz"),
+    _make_timestamp_arguments(NTZ),
 )
 TIME.add(
     "try_make_timestamp(year, month, day, hour, minute, second | DATE, TIME [, zone]) -> "
     "TIMESTAMP_LTZ",
     "Make a timestamp, in UTC or in a zone; NULL for what is none.",
-    _make_timestamp_arguments(LTZ, "try_make_timestamp"),
+    _make_timestamp_arguments(LTZ),
     _make_timestamp,
     signatures.result(LTZ, nullable=True),
     synonyms=("try_make_timestamp_ltz",),
@@ -207,5 +205,5 @@ TIME.add(
 TIME.alias(
     "try_make_timestamp_ntz(year, month, day, hour, minute, second | DATE, TIME) -> TIMESTAMP",
     "Make a timestamp without a zone; NULL for what is none.",
-    _make_timestamp_arguments(NTZ, "try_make_timestamp_ntz"),
+    _make_timestamp_arguments(NTZ),
 )

@@ -1,14 +1,13 @@
 """Functions that are refused, since windows are table functions here."""
 
 from pkray.errors import UnsupportedError
-from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Resolver
+from pkray.relational.functions.function import Resolver, Written
 from pkray.relational.functions.time.arguments import TIME
 from pkray.relational.plan.expressions import Expression
 
 
 def _instead(name: str, remedy: str) -> Resolver:
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+    def resolve(call: Written) -> Expression:
         raise UnsupportedError(f"{name.upper()} is not supported: {remedy}", function=name)
 
     return resolve

@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import EvaluationError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions.coercion import cast_to
-from pkray.relational.functions.function import Value, typed_call
-from pkray.relational.functions.signatures import check_count, result, takes, text, text_literal
+from pkray.relational.functions.function import Value, Written, typed_call
+from pkray.relational.functions.signatures import result, takes, text, text_literal
 from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Expression
@@ -88,30 +87,23 @@ def _shifted(shift: Callable[[pa.Array, str], pa.Array], times: pa.Array, zone: 
         ) from None
 
 
-def _convert_timezone(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _convert_timezone(call: Written) -> Expression:
     """Resolve convert_timezone([source,] target, time)."""
-    name = "convert_timezone"
-    check_count(name, arguments, 2, 3)
-    value: Expression = args.timestamp_ltz.taken(name, arguments, len(arguments) - 1, dialect)
-    if len(arguments) == 3:
-        value = cast_to(arguments[2], args.NTZ)
-        value = typed_call("instant_at", value, text.taken(name, arguments, 0, dialect))
-    target = text.taken(name, arguments, len(arguments) - 2, dialect)
+    call.between(2, 3)
+    value: Expression = args.timestamp_ltz.taken(call, len(call.arguments) - 1)
+    if len(call.arguments) == 3:
+        value = cast_to(call.arguments[2], args.NTZ)
+        value = typed_call("instant_at", value, text.taken(call, 0))
+    target = text.taken(call, len(call.arguments) - 2)
     return typed_call("local_time", cast_to(value, args.LTZ), target)
 
 
-def _convert_tz(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _convert_tz(call: Written) -> Expression:
     """Resolve CONVERT_TZ(text, source, target)."""
-    name = "convert_tz"
-    check_count(name, arguments, 3, 3)
-    value: Expression = typed_call(
-        "try_parse_timestamp",
-        text.taken(name, arguments, 0, dialect),
-        text_literal(args.DEFAULT_PATTERN),
-    )
-    value = typed_call("instant_at", value, text.taken(name, arguments, 1, dialect))
-    value = typed_call("local_time", value, text.taken(name, arguments, 2, dialect))
-    return typed_call("date_format", value, text_literal(args.DEFAULT_PATTERN))
+    said, source, target = call.taken(text, text, text)
+    pattern = text_literal(args.DEFAULT_PATTERN)
+    instant = typed_call("instant_at", typed_call("try_parse_timestamp", said, pattern), source)
+    return typed_call("date_format", typed_call("local_time", instant, target), pattern)
 
 
 for _name, _about in (
@@ -121,7 +113,7 @@ for _name, _about in (
     args.TIME.add(
         f"{_name}(time, zone) -> TIMESTAMP_LTZ",
         _about,
-        takes(_name, args.timestamp_ltz, text),
+        takes(args.timestamp_ltz, text),
         _zone_kernel,
         result(args.LTZ),
     )

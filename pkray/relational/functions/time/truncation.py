@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.errors import QueryError
-from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion
-from pkray.relational.functions.function import NO_SPARK, Resolver, Value, typed_call
-from pkray.relational.functions.signatures import check_count, text, text_literal
+from pkray.relational.functions.function import NO_SPARK, Value, Written, typed_call
+from pkray.relational.functions.signatures import text, text_literal
 from pkray.relational.functions.time import arguments as args
 from pkray.relational.functions.time import calendar
 from pkray.relational.functions.time.calendar import MICROS, MONTHS, times_of
@@ -30,29 +29,24 @@ _WORDS = {
 """Units as columns of them name them."""
 
 
-def _cut(name: str) -> Resolver:
+def _cut(call: Written) -> Expression:
     """Resolve date_trunc(unit, time); the spark dialect makes a TIMESTAMP_LTZ of any time."""
-
-    def resolve(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
-        check_count(name, arguments, 2, 2)
-        unit = _unit(name, arguments[0], dialect)
-        if coercion.is_null_literal(unit):
-            return coercion.cast_to(unit, coercion.TIMESTAMP_LTZ)
-        spark = args.timestamp_ltz if name == "date_trunc" else args.timestamp
-        wanted = spark if dialect is args.SPARK else args.time_or_date
-        return typed_call(name, unit, wanted.taken(name, arguments, 1, dialect))
-
-    return resolve
+    unit = _unit(call, call.exactly(2)[0])
+    if coercion.is_null_literal(unit):
+        return coercion.cast_to(unit, coercion.TIMESTAMP_LTZ)
+    spark = args.timestamp_ltz if call.name == "date_trunc" else args.timestamp
+    wanted = spark if call.dialect is args.SPARK else args.time_or_date
+    return typed_call(call.name, unit, wanted.taken(call, 1))
 
 
-def _unit(name: str, argument: Expression, dialect: Dialect) -> Expression:
+def _unit(call: Written, argument: Expression) -> Expression:
     """Take a constant unit, or in the spark dialect a column of them; NULL for what is none."""
-    if dialect is args.SPARK and name == "date_trunc":
+    if call.dialect is args.SPARK and call.name == "date_trunc":
         if not isinstance(argument, Literal):
-            return text.taken(name, (argument,), 0, dialect)
+            return text.taken(call, 0)
         if _is_none(argument, (*MONTHS, *MICROS)):
             return coercion.untyped_null()
-    return text_literal(args.unit_of(name, argument))
+    return text_literal(args.unit_of(call.name, argument))
 
 
 def _is_none(argument: Expression, units: Sequence[str]) -> bool:
@@ -63,21 +57,19 @@ def _is_none(argument: Expression, units: Sequence[str]) -> bool:
     return said is None or (isinstance(said, str) and calendar.unit_named(said) not in units)
 
 
-def _trunc(arguments: tuple[Expression, ...], dialect: Dialect) -> Expression:
+def _trunc(call: Written) -> Expression:
     """Resolve trunc(date, unit)."""
-    check_count("trunc", arguments, 2, 2)
-    if not isinstance(arguments[1], Literal) and arguments[1].type.root in STRINGS:
-        day = args.date.taken("trunc", arguments, 0, dialect)
-        return typed_call("date_trunc", arguments[1], day)
-    if dialect is args.SPARK and _is_none(arguments[1], (*MONTHS, "week")):
+    _, said = call.exactly(2)
+    if not isinstance(said, Literal) and said.type.root in STRINGS:
+        return typed_call("date_trunc", said, args.date.taken(call, 0))
+    if call.dialect is args.SPARK and _is_none(said, (*MONTHS, "week")):
         return coercion.cast_to(coercion.untyped_null(), coercion.DATE)
-    unit = args.unit_of("trunc", arguments[1])
+    unit = args.unit_of("trunc", said)
     if unit not in (*MONTHS, "week"):
         raise QueryError(
             f"trunc cuts a date to year, quarter, month or week, not to {unit}", function="trunc"
         )
-    day = args.date.taken("trunc", arguments, 0, dialect)
-    return typed_call("date_trunc", text_literal(unit), day)
+    return typed_call("date_trunc", text_literal(unit), args.date.taken(call, 0))
 
 
 def _cut_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
@@ -127,7 +119,7 @@ def spark_type(kind: DataType) -> str:
 args.TIME.infallible.add(
     "date_trunc(unit, time) -> TIMESTAMP_LTZ (spark), the time's type (flink)",
     "Give the beginning of the year, quarter, month, week, day, hour … that a time is in.",
-    _cut("date_trunc"),
+    _cut,
     _cut_kernel,
     _cut_type,
     _cut_spark,
@@ -135,7 +127,7 @@ args.TIME.infallible.add(
 args.TIME.infallible.add(
     "date_ceil(unit, time) -> TIMESTAMP",
     "Give the beginning of the first unit that does not begin before the time.",
-    _cut("date_ceil"),
+    _cut,
     _cut_kernel,
     args.type_of_argument(1),
     NO_SPARK,

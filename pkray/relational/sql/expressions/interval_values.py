@@ -14,14 +14,8 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function
 from pkray.relational.functions.coercion import BIGINT, BOOLEAN, INT, TINYINT
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import typed_call
-from pkray.relational.functions.signatures import (
-    check_count,
-    constant_text,
-    integer,
-    number,
-    text_literal,
-)
+from pkray.relational.functions.function import Written, typed_call
+from pkray.relational.functions.signatures import constant_text, integer, number, text_literal
 from pkray.relational.functions.spans import DAY_SECOND, YEAR_MONTH
 from pkray.relational.functions.time.arguments import timestamp
 from pkray.relational.plan.expressions import COMPARISONS, Cast, Expression, Literal
@@ -61,7 +55,7 @@ def between(end: Expression, start: Expression) -> Interval | None:
     if "DATE" in roots and not any(root in TIMESTAMPS for root in roots):
         days = coercion.cast_to(_call("datediff", end, start), BIGINT)
         return of_length(_call("multiply", days, _whole(_SIZES["DAY"])), "DAY", "DAY")
-    times = [timestamp.taken("subtract", (end, start), place, _SPARK) for place in range(2)]
+    times = Written("subtract", (end, start), _SPARK).taken(timestamp, timestamp)
     pair = coercion.coerced(times, _SPARK, "times of a difference")
     micros = typed_call("timestampdiff", text_literal("microsecond"), pair[1], pair[0])
     return of_length(micros, "DAY", "SECOND")
@@ -243,10 +237,10 @@ def called(binder: BaseBinder, name: str, arguments: Sequence[exp.Expr]) -> Expr
     if not isinstance(span, Interval):
         return None
     if word in ("date_part", "datepart"):
-        check_count(word, arguments, 2, 2)  # type: ignore[arg-type]
+        Written(word, tuple(arguments), _SPARK).exactly(2)  # type: ignore[arg-type]
         said = constant_text(word, binder.bind(arguments[0]), "the field")
         return extracted(said, span, binder.dialect)
-    check_count(word, arguments, 1, 1)  # type: ignore[arg-type]
+    Written(word, tuple(arguments), _SPARK).exactly(1)  # type: ignore[arg-type]
     return _OF_INTERVALS[word](span)
 
 
@@ -274,14 +268,9 @@ _OF_INTERVALS: dict[str, Callable[[Interval], Expression]] = {
 
 def _parts(name: str, given: list[Expression], count: int, *, seconds: bool) -> list[Expression]:
     """Take whole numbers, the last of them seconds; those that are not given are 0."""
-    check_count(name, given, 0, count)
-    found: list[Expression] = []
-    for place in range(len(given)):
-        if seconds and place == count - 1:
-            found.append(coercion.cast_to(number.taken(name, given, place, _SPARK), _EXACT))
-        else:
-            taken = integer.taken(name, given, place, _SPARK)
-            found.append(coercion.cast_to(taken, BIGINT))
+    kinds = [(integer, BIGINT)] * (count - seconds) + [(number, _EXACT)] * seconds
+    taken = Written(name, tuple(given), _SPARK).taken(*(each for each, _ in kinds), least=0)
+    found = [coercion.cast_to(each, kind) for each, (_, kind) in zip(taken, kinds, strict=False)]
     return found + [_whole(0)] * (count - len(given))
 
 

@@ -377,6 +377,7 @@ def test_old_group_windows_are_refused_with_what_to_write(name: str) -> None:
     [
         ("year", (column("INT"),), "argument 1 of year is INT; it takes a date or a timestamp"),
         ("date_add", (X,), "date_add takes 2 arguments, not 1"),
+        ("monthname", (X, X), "monthname takes 1 argument, not 2"),
         ("extract", (text("moon"), X), "there is no field 'moon' of a time"),
     ],
 )
