@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from hypothesis import strategies as st
 
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.keys.key_groups import RowOrder, concat
@@ -15,6 +16,14 @@ from pkray.schema.table_schema import KIND, SEQUENCE, TableSchema
 ADD, BACK, UPDATE, DELETE = range(4)
 Row = tuple[int, tuple[Any, ...]]
 """A row kind, and the values, the key first."""
+CUTS = st.lists(st.integers(1, 12), max_size=4)
+"""Where rows are cut into flushes."""
+
+
+def histories(kinds: Sequence[int], *values: Any, keys: int = 3) -> st.SearchStrategy[list[Row]]:
+    """Draw rows of few keys, of the kinds and values that are drawn."""
+    row = st.tuples(st.integers(0, keys - 1), *values)
+    return st.lists(st.tuples(st.sampled_from(kinds), row), min_size=1)
 
 
 def make_schema(columns: Sequence[tuple[str, Any]], **options: str) -> TableSchema:
@@ -28,6 +37,22 @@ def aggregation(columns: Mapping[str, tuple[Any, str]], **options: str) -> Table
     functions = {f"fields.{name}.aggregate-function": said for name, (_, said) in columns.items()}
     types = [(name, data_type) for name, (data_type, _) in columns.items()]
     return make_schema(types, **{"merge-engine": "aggregation", **functions, **options})
+
+
+def partial_update(columns: Sequence[tuple[str, Any]], **options: str) -> TableSchema:
+    return make_schema(columns, **{"merge-engine": "partial-update", **options})
+
+
+def in_sequence(kind: str, function: str, **options: str) -> TableSchema:
+    """A partial-update table whose column ``v`` is aggregated in the order of ``g``.
+
+    Args:
+        options: of the column.
+    """
+    of_column = {"aggregate-function": function, **options}
+    of_group = {"fields.g.sequence-group": "v"}
+    named = {f"fields.v.{key.replace('_', '-')}": value for key, value in of_column.items()}
+    return partial_update([("g", "INT"), ("v", kind)], **of_group, **named)
 
 
 def batch(schema: TableSchema, rows: Sequence[Row], first_sequence: int = 0) -> pa.RecordBatch:
@@ -57,6 +82,22 @@ def merge_grouped(schema: TableSchema, rows: Sequence[Row], cuts: Sequence[int])
         place = len(rows) % (len(runs) - 1)
         runs[place : place + 2] = [merge(schema, concat(runs[place : place + 2]))]
     return runs[0]
+
+
+def merged(
+    schema: TableSchema, rows: Sequence[Row], *, always: bool = False
+) -> dict[int, tuple[Any, ...]]:
+    """What a reader sees of rows that are merged at once, by key."""
+    return visible(merge(schema, batch(schema, rows), always=always))
+
+
+def aggregated(
+    function: str, kind: str, *values: Any, kinds: Sequence[int] | None = None, **options: str
+) -> Any:
+    """Aggregate the values of one key."""
+    each = zip(kinds or [ADD] * len(values), values, strict=True)
+    rows = [(row_kind, (1, value)) for row_kind, value in each]
+    return merged(aggregation({"v": (kind, function)}, **options), rows, always=True)[1][0]
 
 
 def visible(rows: pa.RecordBatch) -> dict[int, tuple[Any, ...]]:

@@ -11,17 +11,19 @@ from tests.effort import examples
 from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
+    CUTS,
     DELETE,
     aggregation,
-    batch,
     fold,
-    merge,
+    histories,
     merge_grouped,
+    merged,
     visible,
 )
 
 INT32 = st.integers(-(2**31), 2**31 - 1) | st.integers(-3, 3)
 LETTERS = st.text("ab,", max_size=3)
+NESTED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), max_size=3)
 
 
 def wrap(value: int) -> int:
@@ -49,12 +51,12 @@ ADDS: dict[str, tuple[Any, Any, Callable[[Any, Any], Any]]] = {
     "bool_and": ("BOOLEAN", st.booleans(), skipping_nulls(lambda a, b: a and b)),
     "bool_or": ("BOOLEAN", st.booleans(), skipping_nulls(lambda a, b: a or b)),
     "collect": (
-        {"type": "ARRAY", "element": "INT"},
+        "ARRAY<INT>",
         st.lists(st.none() | st.integers(0, 3), max_size=3),
         skipping_nulls(lambda a, b: [*a, *b]),
     ),
     "merge_map": (
-        {"type": "MAP", "key": "STRING", "value": "INT"},
+        "MAP<STRING, INT>",
         st.dictionaries(st.sampled_from("xyz"), st.none() | st.integers(0, 9), max_size=2).map(
             lambda found: list(found.items())
         ),
@@ -68,23 +70,14 @@ ADDS: dict[str, tuple[Any, Any, Callable[[Any, Any], Any]]] = {
 @given(data=st.data())
 def test_adds_merge_in_any_grouping(function: str, data: st.DataObject) -> None:
     data_type, values, combine = ADDS[function]
-    rows = data.draw(
-        st.lists(
-            st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), st.none() | values)), min_size=1
-        )
-    )
-    cuts = data.draw(st.lists(st.integers(1, 12), max_size=4))
+    rows, cuts = data.draw(histories([ADD], st.none() | values)), data.draw(CUTS)
     schema = aggregation({"v": (data_type, function)})
     expected = fold(rows, lambda so_far, _, row: [combine(so_far[0] if so_far else None, row[0])])
     assert visible(merge_grouped(schema, rows, cuts)) == expected
 
 
 @settings(max_examples=examples(25))
-@given(
-    rows=st.lists(
-        st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), st.none() | INT32)), min_size=1
-    )
-)
+@given(rows=histories([ADD], st.none() | INT32))
 def test_first_value_keeps_a_leading_null(rows: list) -> None:
     schema = aggregation({"v": ("INT", "first_value")})
     assert visible(merge_grouped(schema, rows, [3, 5])) == fold(
@@ -93,16 +86,7 @@ def test_first_value_keeps_a_leading_null(rows: list) -> None:
 
 
 @settings(max_examples=examples(30))
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.sampled_from([ADD, ADD, BACK, DELETE]),
-            st.tuples(st.integers(0, 2), st.none() | INT32),
-        ),
-        min_size=1,
-    ),
-    cuts=st.lists(st.integers(1, 12), max_size=4),
-)
+@given(rows=histories([ADD, ADD, BACK, DELETE], st.none() | INT32), cuts=CUTS)
 def test_sums_with_retraction_merge_in_any_grouping(rows: list, cuts: list[int]) -> None:
     schema = aggregation({"v": ("INT", "sum")})
 
@@ -127,16 +111,10 @@ def remove_first(held: list[Any], gone: list[Any]) -> list[Any]:
 
 @settings(max_examples=examples(30))
 @given(
-    rows=st.lists(
-        st.tuples(
-            st.sampled_from([ADD, ADD, BACK]),
-            st.tuples(st.integers(0, 1), st.none() | st.lists(st.integers(0, 2), max_size=3)),
-        ),
-        min_size=1,
-    )
+    rows=histories([ADD, ADD, BACK], st.none() | st.lists(st.integers(0, 2), max_size=3), keys=2)
 )
 def test_collect_takes_back_the_first_equal_element(rows: list) -> None:
-    schema = aggregation({"v": ({"type": "ARRAY", "element": "INT"}, "collect")})
+    schema = aggregation({"v": ("ARRAY<INT>", "collect")})
 
     def step(so_far: Any, kind: int, row: tuple[Any, ...]) -> list[Any]:
         held, value = so_far[0] if so_far else None, row[0]
@@ -144,36 +122,14 @@ def test_collect_takes_back_the_first_equal_element(rows: list) -> None:
             return [held if held is None or value is None else remove_first(held, value)]
         return [ADDS["collect"][2](held, value)]
 
-    assert visible(merge(schema, batch(schema, rows))) == fold(rows, step)
+    assert merged(schema, rows) == fold(rows, step)
 
 
 @settings(max_examples=examples(30))
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.sampled_from([ADD, ADD, BACK]),
-            st.tuples(
-                st.integers(0, 1),
-                st.none() | st.lists(st.tuples(st.integers(0, 2), st.integers(0, 1)), max_size=3),
-            ),
-        ),
-        min_size=1,
-    ),
-    keyed=st.booleans(),
-)
+@given(rows=histories([ADD, ADD, BACK], st.none() | NESTED, keys=2), keyed=st.booleans())
 def test_nested_tables_are_updated_and_taken_back(rows: list, keyed: bool) -> None:
-    nested = {
-        "type": "ARRAY",
-        "element": {
-            "type": "ROW",
-            "fields": [
-                {"id": 10, "name": "id", "type": "INT"},
-                {"id": 11, "name": "x", "type": "INT"},
-            ],
-        },
-    }
     options = {"fields.v.nested-key": "id"} if keyed else {}
-    schema = aggregation({"v": (nested, "nested_update")}, **options)
+    schema = aggregation({"v": ("ARRAY<ROW<id INT, x INT>>", "nested_update")}, **options)
 
     def of_row(value: tuple[int, int]) -> dict[str, int]:
         return {"id": value[0], "x": value[1]}
@@ -207,7 +163,7 @@ def test_nested_tables_are_updated_and_taken_back(rows: list, keyed: bool) -> No
     ]
     singles = {key for _, (key, _) in rows}
     several = {key for key in singles if sum(row[1][0] == key for row in rows) > 1}
-    found = shown(visible(merge(schema, batch(schema, typed))))
+    found = shown(merged(schema, typed))
     expected = shown(fold(rows, step))
     assert {key: found[key] for key in found if key in several} == {
         key: expected[key] for key in expected if key in several

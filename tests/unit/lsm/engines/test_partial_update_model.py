@@ -13,38 +13,31 @@ from tests.effort import examples
 from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
+    CUTS,
     DELETE,
     batch,
     fold,
-    make_schema,
+    histories,
+    in_sequence,
     merge,
     merge_grouped,
+    merged,
+    partial_update,
     visible,
 )
 
 SMALL = st.none() | st.integers(0, 5)
 COLUMNS = [
-    ("a", "INT"),
-    ("g", "INT"),
-    ("b", "INT"),
-    ("h1", "BIGINT"),
-    ("h2", "STRING"),
-    ("c", "STRING"),
+    *(("a", "INT"), ("g", "INT"), ("b", "INT")),
+    *(("h1", "BIGINT"), ("h2", "STRING"), ("c", "STRING")),
 ]
-GROUPS = {
-    "merge-engine": "partial-update",
-    "fields.g.sequence-group": "a",
-    "fields.h1,h2.sequence-group": "c",
-}
+GROUPS = {"fields.g.sequence-group": "a", "fields.h1,h2.sequence-group": "c"}
 
 
 @settings(max_examples=examples(20))
-@given(
-    rows=st.lists(st.tuples(st.just(ADD), st.tuples(st.integers(0, 2), SMALL, SMALL)), min_size=1),
-    cuts=st.lists(st.integers(1, 12), max_size=4),
-)
+@given(rows=histories([ADD], SMALL, SMALL), cuts=CUTS)
 def test_values_that_are_not_null_overwrite(rows: list, cuts: list[int]) -> None:
-    schema = make_schema([("a", "INT"), ("b", "INT")], **{"merge-engine": "partial-update"})
+    schema = partial_update([("a", "INT"), ("b", "INT")])
     expected = fold(
         rows,
         lambda so_far, _, row: [
@@ -85,40 +78,24 @@ def in_groups(sums: bool) -> Callable[[Any, int, tuple[Any, ...]], list[Any]]:
 @pytest.mark.parametrize("sums", [False, True])
 @settings(max_examples=examples(25))
 @given(
-    rows=st.lists(
-        st.tuples(
-            st.sampled_from([ADD, ADD, BACK, DELETE]),
-            st.tuples(
-                st.integers(0, 2),
-                SMALL,
-                SMALL,
-                SMALL,
-                st.none() | st.sampled_from([-(2**62), 0, 2**62]),
-                st.none() | st.sampled_from(["", "a", "b"]),
-                st.none() | st.sampled_from("xy"),
-            ),
-        ),
-        min_size=1,
+    rows=histories(
+        [ADD, ADD, BACK, DELETE],
+        *(SMALL, SMALL, SMALL),
+        st.sampled_from([None, -(2**62), 0, 2**62]),
+        st.sampled_from([None, "", "a", "b"]),
+        st.sampled_from([None, "x", "y"]),
     ),
-    cuts=st.lists(st.integers(1, 12), max_size=4),
+    cuts=CUTS,
 )
 def test_groups_follow_their_own_sequence(sums: bool, rows: list, cuts: list[int]) -> None:
     options = {"fields.a.aggregate-function": "sum"} if sums else {}
-    schema = make_schema(COLUMNS, **GROUPS, **options)
+    schema = partial_update(COLUMNS, **GROUPS, **options)
     assert visible(merge_grouped(schema, rows, cuts)) == fold(rows, in_groups(sums))
 
 
 def test_late_rows_go_before_what_is_there() -> None:
-    schema = make_schema(
-        [("g", "INT"), ("v", "STRING")],
-        **{
-            "merge-engine": "partial-update",
-            "fields.g.sequence-group": "v",
-            "fields.v.aggregate-function": "listagg",
-        },
-    )
     rows = [(ADD, (1, seq, text)) for seq, text in [(5, "a"), (3, "b"), (6, "c"), (4, "d")]]
-    assert visible(merge(schema, batch(schema, rows))) == {1: (6, "d,b,a,c")}
+    assert merged(in_sequence("STRING", "listagg"), rows) == {1: (6, "d,b,a,c")}
 
 
 @pytest.mark.parametrize(
@@ -140,32 +117,15 @@ def test_late_rows_replace_a_first_value(
     function: str, sequences: str, values: str, expected: str | None
 ) -> None:
     """A minus is a row that takes back, which the function ignores."""
-    schema = make_schema(
-        [("g", "INT"), ("v", "STRING")],
-        **{
-            "merge-engine": "partial-update",
-            "fields.g.sequence-group": "v",
-            "fields.v.aggregate-function": function,
-            "fields.v.ignore-retract": "true",
-        },
-    )
+    schema = in_sequence("STRING", function, ignore_retract="true")
     rows = [
         (BACK if seq < 0 else ADD, (1, abs(seq), None if value == " " else value))
         for seq, value in zip(map(int, sequences.split()), values, strict=True)
     ]
-    assert visible(merge(schema, batch(schema, rows)))[1][1] == expected
+    assert merged(schema, rows)[1][1] == expected
 
 
-TABLE = {
-    "type": "ARRAY",
-    "element": {
-        "type": "ROW",
-        "fields": [
-            {"id": 10, "name": "id", "type": "INT"},
-            {"id": 11, "name": "x", "type": "STRING"},
-        ],
-    },
-}
+TABLE = "ARRAY<ROW<id INT, x STRING>>"
 
 
 def table(*rows: tuple[int, str]) -> list[dict[str, Any]]:
@@ -180,7 +140,7 @@ def table(*rows: tuple[int, str]) -> list[dict[str, Any]]:
         (
             "merge_map",
             False,
-            {"type": "MAP", "key": "INT", "value": "STRING"},
+            "MAP<INT, STRING>",
             [{1: "a", 2: "a"}, {2: "x"}, {1: "b", 2: "b", 3: "b"}],
             [(1, "a"), (2, "b"), (3, "b")],
         ),
@@ -201,84 +161,53 @@ def table(*rows: tuple[int, str]) -> list[dict[str, Any]]:
     ],
 )
 def test_a_late_row_goes_before_what_an_older_one_left(
-    function: str, keyed: bool, kind: Any, values: list[Any], expected: Any
+    function: str, keyed: bool, kind: str, values: list[Any], expected: Any
 ) -> None:
-    schema = make_schema(
-        [("g", "INT"), ("v", kind)],
-        **{
-            "merge-engine": "partial-update",
-            "fields.g.sequence-group": "v",
-            "fields.v.aggregate-function": function,
-            **({"fields.v.nested-key": "id"} if keyed else {}),
-        },
-    )
-    kinds = [ADD, BACK, ADD]
+    schema = in_sequence(kind, function, **({"nested_key": "id"} if keyed else {}))
     values = [list(value.items()) if isinstance(value, dict) else value for value in values]
-    rows = [
-        (kind, (1, seq, value)) for kind, seq, value in zip(kinds, [9, 5, 7], values, strict=True)
-    ]
-    found = visible(merge(schema, batch(schema, rows)))[1][1]
+    first, back, late = values
+    rows = [(ADD, (1, 9, first)), (BACK, (1, 5, back)), (ADD, (1, 7, late))]
+    found = merged(schema, rows)[1][1]
     assert (sorted(found, key=str) if keyed or function == "merge_map" else found) == expected
 
 
 def test_a_late_nested_table_moves_no_row() -> None:
-    schema = make_schema(
-        [("g", "INT"), ("v", TABLE)],
-        **{
-            "merge-engine": "partial-update",
-            "fields.g.sequence-group": "v",
-            "fields.v.aggregate-function": "nested_update",
-            "fields.v.nested-key": "id",
-        },
-    )
+    schema = in_sequence(TABLE, "nested_update", nested_key="id")
     held = table((1, "a"), (2, "a"), (3, "a"))
     rows = [(ADD, (1, 9, held)), (ADD, (1, 7, table((3, "b"), (2, "b"))))]
-    assert visible(merge(schema, batch(schema, rows))) == {1: (9, held)}
+    assert merged(schema, rows) == {1: (9, held)}
 
 
 def test_collect_takes_late_rows_last_unless_it_ignores_what_takes_back() -> None:
-    options = {
-        "merge-engine": "partial-update",
-        "fields.g.sequence-group": "v",
-        "fields.v.aggregate-function": "collect",
-    }
     rows = [(ADD, (1, seq, [text])) for seq, text in [(5, "a"), (3, "b"), (6, "c"), (4, "d")]]
     for ignores, expected in [("false", "abcd"), ("true", "dbac")]:
-        columns = [("g", "INT"), ("v", {"type": "ARRAY", "element": "STRING"})]
-        schema = make_schema(columns, **options, **{"fields.v.ignore-retract": ignores})
-        assert visible(merge(schema, batch(schema, rows))) == {1: (6, list(expected))}
+        schema = in_sequence("ARRAY<STRING>", "collect", ignore_retract=ignores)
+        assert merged(schema, rows) == {1: (6, list(expected))}
 
 
 def test_a_single_row_without_sequence_is_emptied_only_if_always_merged() -> None:
-    schema = make_schema(COLUMNS, **GROUPS)
-    rows = batch(schema, [(ADD, (1, 7, None, 2, None, None, "x"))])
-    assert visible(merge(schema, rows)) == {1: (7, None, 2, None, None, "x")}
-    assert visible(merge(schema, rows, always=True)) == {1: (None, None, 2, None, None, None)}
+    schema = partial_update(COLUMNS, **GROUPS)
+    rows = [(ADD, (1, 7, None, 2, None, None, "x"))]
+    assert merged(schema, rows) == {1: (7, None, 2, None, None, "x")}
+    assert merged(schema, rows, always=True) == {1: (None, None, 2, None, None, None)}
 
 
 def test_deletes_are_refused_by_default() -> None:
-    schema = make_schema([("a", "INT")], **{"merge-engine": "partial-update"})
+    schema = partial_update([("a", "INT")])
     rows = batch(schema, [(ADD, (1, 1)), (DELETE, (1, None))])
     with pytest.raises(MergeError, match="ignore-delete"):
         merge(schema, rows)
-    alone = merge(schema, rows.slice(1))
-    assert alone.column(KIND).to_pylist() == [DELETE]
+    assert merge(schema, rows.slice(1)).column(KIND).to_pylist() == [DELETE]
 
 
 def test_delete_removes_the_row_where_told_to() -> None:
-    schema = make_schema(
-        [("a", "INT"), ("b", "INT")],
-        **{"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"},
-    )
+    removes = {"partial-update.remove-record-on-delete": "true"}
+    schema = partial_update([("a", "INT"), ("b", "INT")], **removes)
     rows = [
-        (ADD, (1, 1, 1)),
-        (DELETE, (1, None, None)),
-        (ADD, (2, 1, 1)),
-        (DELETE, (2, None, None)),
-        (ADD, (2, None, 5)),
-        (ADD, (3, 1, 1)),
-        (BACK, (3, 9, 9)),
+        *((ADD, (1, 1, 1)), (DELETE, (1, None, None))),
+        *((ADD, (2, 1, 1)), (DELETE, (2, None, None)), (ADD, (2, None, 5))),
+        *((ADD, (3, 1, 1)), (BACK, (3, 9, 9))),
         (BACK, (4, 9, 9)),
     ]
-    assert visible(merge(schema, batch(schema, rows))) == {2: (None, 5), 3: (1, 1)}
-    assert visible(merge(schema, batch(schema, rows), always=True)) == {2: (None, 5), 3: (1, 1)}
+    for always in (False, True):
+        assert merged(schema, rows, always=always) == {2: (None, 5), 3: (1, 1)}

@@ -25,10 +25,12 @@ from tests.unit.lsm.engines.engine_samples import (
     ADD,
     BACK,
     DELETE,
+    aggregated,
     aggregation,
     batch,
-    make_schema,
+    in_sequence,
     merge,
+    merged,
     visible,
 )
 
@@ -62,10 +64,7 @@ def sample(function: str, which: int) -> bytes:
 
 
 def united(function: str, *values: bytes | None, kinds: Any = None, **options: str) -> Any:
-    schema = aggregation({"v": ("BYTES", function)}, **options)
-    each = zip(kinds or [ADD] * len(values), values, strict=True)
-    found = merge(schema, batch(schema, [(kind, (1, value)) for kind, value in each]), always=True)
-    return visible(found)[1][0]
+    return aggregated(function, "BYTES", *values, kinds=kinds, **options)
 
 
 def hll(
@@ -110,7 +109,7 @@ def test_keys_with_none_one_and_several_values(function: str) -> None:
     schema = aggregation({"v": ("VARBINARY(500)", function)})
     one, other = sample(function, ONE), sample(function, OTHER)
     values = [(3, one), (1, None), (2, one), (1, None), (3, None), (3, other), (2, None), (4, one)]
-    found = visible(merge(schema, batch(schema, [(ADD, row) for row in values])))
+    found = merged(schema, [(ADD, row) for row in values])
     both = united(function, one, other)
     assert found == {1: (None,), 2: (one,), 3: (both,), 4: (one,)}
 
@@ -213,12 +212,9 @@ def test_sketches_are_bytes(function: str, data_type: str) -> None:
 
 
 def test_sketches_in_a_sequence_group() -> None:
-    columns = [("g", "INT"), ("v", "BYTES")]
-    options = {"merge-engine": "partial-update", "fields.g.sequence-group": "v"}
-    schema = make_schema(columns, **options, **{"fields.v.aggregate-function": "theta_sketch"})
     values = [(2, theta([1, 2])), (1, theta([3])), (None, theta([4])), (3, theta([2, 5]))]
-    rows = batch(schema, [(ADD, (1, *value)) for value in values])
-    assert visible(merge(schema, rows)) == {1: (3, theta([1, 2, 3, 5]))}
+    rows = [(ADD, (1, *value)) for value in values]
+    assert merged(in_sequence("BYTES", "theta_sketch"), rows) == {1: (3, theta([1, 2, 3, 5]))}
 
 
 def test_64_bit_bitmaps_are_not_supported() -> None:
