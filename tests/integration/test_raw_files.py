@@ -35,45 +35,24 @@ def counted(*parts: list[dict[str, Any]]) -> Counter[str]:
     return Counter(repr(row) for part in parts for row in part)
 
 
+def put(low: int, high: int, value: str) -> Change:
+    return lambda table: table.upsert(rows(low, high, value))
+
+
+A, B = put(0, 9, "a"), put(5, 12, "b")
+MARKED = {"num-sorted-run.compaction-trigger": "5", "deletion-vectors.enabled": "true"}
+SUMS = {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"}
 CASES: dict[str, tuple[dict[str, str], list[Change], tuple[int, int]]] = {
-    "a file alone": ({}, [lambda t: t.upsert(rows(0, 9, "a"))], (1, 0)),
-    "files of different keys": (
-        {},
-        [lambda t: t.upsert(rows(0, 9, "a")), lambda t: t.upsert(rows(9, 20, "b"))],
-        (2, 0),
-    ),
-    "files that overlap, beside one that does not": (
-        {},
-        [
-            lambda t: t.upsert(rows(0, 9, "a")),
-            lambda t: t.upsert(rows(5, 12, "b")),
-            lambda t: t.upsert(rows(50, 60, "c")),
-        ],
-        (1, 2),
-    ),
-    "what was compacted": (
-        {},
-        [
-            lambda t: t.upsert(rows(0, 9, "a")),
-            lambda t: t.upsert(rows(5, 12, "b")),
-            lambda t: t.compact(full=True),
-        ],
-        (1, 0),
-    ),
-    "deletes of keys that are nowhere else": (
-        {},
-        [lambda t: t.upsert(rows(0, 9, "a")), lambda t: t.delete([{"k": 40}])],
-        (1, 1),
-    ),
-    "rows that are marked deleted": (
-        {"deletion-vectors.enabled": "true", "num-sorted-run.compaction-trigger": "5"},
-        [lambda t: t.upsert(rows(0, 60_000, "a")), lambda t: t.upsert(rows(5, 6, "b"))],
-        (1, 1),
-    ),
+    "a file alone": ({}, [A], (1, 0)),
+    "files of different keys": ({}, [A, put(9, 20, "b")], (2, 0)),
+    "files that overlap, beside one that does not": ({}, [A, B, put(50, 60, "c")], (1, 2)),
+    "what was compacted": ({}, [A, B, lambda t: t.compact(full=True)], (1, 0)),
+    "deletes of keys that are nowhere else": ({}, [A, lambda t: t.delete([{"k": 40}])], (1, 1)),
+    "rows that are marked deleted": (MARKED, [put(0, 60_000, "a"), put(5, 6, "b")], (1, 1)),
     "an older schema's file": (
         {},
         [
-            lambda t: t.upsert(rows(0, 9, "a")),
+            A,
             lambda t: t.alter.add_column("more", "INT"),
             lambda t: t.upsert([{"k": 10, "v": "b", "n": 1, "more": 7}]),
         ],
@@ -84,11 +63,7 @@ CASES: dict[str, tuple[dict[str, str], list[Change], tuple[int, int]]] = {
         [lambda t: t.upsert([{"k": 1, "v": None, "n": 1}])],
         (0, 1),
     ),
-    "another merge engine": (
-        {"merge-engine": "aggregation", "fields.n.aggregate-function": "sum"},
-        [lambda t: t.upsert(rows(0, 9, "a")), lambda t: t.upsert(rows(20, 30, "b"))],
-        (2, 0),
-    ),
+    "another merge engine": (SUMS, [A, put(20, 30, "b")], (2, 0)),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -129,6 +130,7 @@ def aggregate(name: str, **options: str) -> dict[str, str]:
     return {"aggregate-function": name, **{k.replace("_", "-"): v for k, v in options.items()}}
 
 
+BOOLEAN = one_of(None, True, False)
 NESTED = one_of(None, [], [{"a": 1, "b": 1}], [{"a": 1, "b": 2}], [{"a": 2, "b": None}])
 IN_ANY_ORDER = {
     "total": Column("BIGINT", number(-3, 4), added, aggregate("sum")),
@@ -136,26 +138,26 @@ IN_ANY_ORDER = {
     "least": Column("INT", number(-3, 4), adds_only(min), aggregate("min")),
     "most": Column("INT", number(-3, 4), adds_only(max), aggregate("max")),
     "times": Column("BIGINT", number(-2, 3), adds_only(lambda a, b: a * b), aggregate("product")),
-    "all": Column(
-        "BOOLEAN", one_of(None, True, False), adds_only(lambda a, b: a and b), aggregate("bool_and")
-    ),
-    "any": Column(
-        "BOOLEAN", one_of(None, True, False), adds_only(lambda a, b: a or b), aggregate("bool_or")
-    ),
+    "all": Column("BOOLEAN", BOOLEAN, adds_only(lambda a, b: a and b), aggregate("bool_and")),
+    "any": Column("BOOLEAN", BOOLEAN, adds_only(lambda a, b: a or b), aggregate("bool_or")),
 }
+
+
+def text(step: Step, function: str, draw: Draw = TEXT, **options: str) -> Column:
+    return Column("STRING", draw, step, aggregate(function, **options))
+
+
+def nested(step: Step, **options: str) -> Column:
+    kind = "ARRAY<ROW<a INT, b INT>>"
+    return Column(kind, NESTED, step, aggregate("nested_update", **options))
+
+
 IN_ORDER = {
-    "last": Column("STRING", TEXT, last, aggregate("last_value")),
-    "last_known": Column(
-        "STRING", TEXT, adds_only(lambda a, b: b), aggregate("last_non_null_value")
-    ),
-    "first_known": Column(
-        "STRING", TEXT, adds_only(lambda a, b: a), aggregate("first_non_null_value")
-    ),
-    "texts": Column("STRING", TEXT, adds_only("{},{}".format), aggregate("listagg")),
-    "parts": Column(
-        "STRING", one_of(None, "a", "bb", "a,bb"), distinct_texts,
-        aggregate("listagg", distinct="true"),
-    ),
+    "last": text(last, "last_value"),
+    "last_known": text(adds_only(lambda a, b: b), "last_non_null_value"),
+    "first_known": text(adds_only(lambda a, b: a), "first_non_null_value"),
+    "texts": text(adds_only("{},{}".format), "listagg"),
+    "parts": text(distinct_texts, "listagg", one_of(None, "a", "bb", "a,bb"), distinct="true"),
     "list": Column(
         "ARRAY<INT>", some_of(1, 2), adds_only(lambda a, b: a + b), aggregate("collect")
     ),
@@ -165,15 +167,9 @@ IN_ORDER = {
         adds_only(lambda a, b: list((dict(a) | dict(b)).items())),
         aggregate("merge_map"),
     ),
-    "rows": Column(
-        "ARRAY<ROW<a INT, b INT>>", NESTED, adds_only(lambda a, b: a + b),
-        aggregate("nested_update"),
-    ),
-    "keyed": Column(
-        "ARRAY<ROW<a INT, b INT>>", NESTED, adds_only(by_key),
-        aggregate("nested_update", nested_key="a"),
-    ),
-}  # fmt: skip
+    "rows": nested(adds_only(lambda a, b: a + b)),
+    "keyed": nested(adds_only(by_key), nested_key="a"),
+}
 
 
 def ignoring(columns: dict[str, Column]) -> dict[str, Column]:
@@ -181,9 +177,7 @@ def ignoring(columns: dict[str, Column]) -> dict[str, Column]:
     return {
         name: column
         if column.step in (added, counted)
-        else Column(
-            column.type, column.draw, column.step, {**column.options, "ignore-retract": "true"}
-        )
+        else dataclasses.replace(column, options={**column.options, "ignore-retract": "true"})
         for name, column in columns.items()
     }
 
@@ -291,56 +285,64 @@ EVERY_KIND = ("+I", "+I", "+U", "-U", "-D")
 ADDS_AND_DELETES = ("+I", "+U", "+I", "-D")
 AGGREGATION = {"merge-engine": "aggregation"}
 PARTIAL_UPDATE = {"merge-engine": "partial-update"}
-REMOVE_AGGREGATE = {**AGGREGATION, "aggregation.remove-record-on-delete": "true"}
-REMOVE_UPDATE = {**PARTIAL_UPDATE, "partial-update.remove-record-on-delete": "true"}
+REMOVE_AGGREGATE = {"aggregation.remove-record-on-delete": "true"}
+REMOVE_UPDATE = {"partial-update.remove-record-on-delete": "true"}
 VECTORS = {"deletion-vectors.enabled": "true"}
 WITH_VECTORS = ("none", "input", "lookup")
 WORD = Column("STRING", one_of("+I", "+i", "+U", "-U", "-d"))
 
+BY_N = {"sequence.field": "n"}
+DESCENDING = {**BY_N, "sequence.field.sort-order": "descending"}
+IGNORING = {"ignore-delete": "true"}
+EVERY_COLUMN = IN_ANY_ORDER | IN_ORDER
+NUMBERED = {"n": Column("INT", SEQUENCE)}
+
+
+def deduplicate(options: dict[str, str], **how: Any) -> BoundaryTable:
+    return BoundaryTable(options, PLAIN, replace, EVERY_KIND, **how)
+
+
+def first_row(options: dict[str, str], kinds: tuple[str, ...]) -> BoundaryTable:
+    options = {"merge-engine": "first-row", **options}
+    return BoundaryTable(options, PLAIN, keep, kinds, ("none", "lookup"))
+
+
+def updated(
+    options: dict[str, str], kinds: tuple[str, ...] = EVERY_KIND, **how: Any
+) -> BoundaryTable:
+    return BoundaryTable({**PARTIAL_UPDATE, **options}, PLAIN, update, kinds, **how)
+
+
+def aggregated(
+    options: dict[str, str],
+    columns: dict[str, Column] = EVERY_COLUMN,
+    kinds: tuple[str, ...] = ADDS,
+    **how: Any,
+) -> BoundaryTable:
+    return BoundaryTable({**AGGREGATION, **options}, columns, merge, kinds, **how)
+
+
 TABLES: dict[str, BoundaryTable] = {
-    "deduplicate": BoundaryTable({}, PLAIN, replace, EVERY_KIND),
-    "deduplicate ignore-delete": BoundaryTable(
-        {"ignore-delete": "true"}, PLAIN, replace, EVERY_KIND
-    ),
-    "deduplicate ignore-update-before": BoundaryTable(
-        {"ignore-update-before": "true"}, PLAIN, replace, EVERY_KIND
-    ),
+    "deduplicate": deduplicate({}),
+    "deduplicate ignore-delete": deduplicate(IGNORING),
+    "deduplicate ignore-update-before": deduplicate({"ignore-update-before": "true"}),
     "deduplicate rowkind": BoundaryTable(
         {"rowkind.field": "op"}, {**PLAIN, "op": WORD}, replace, ("+I",)
     ),
-    "deduplicate sequence": BoundaryTable(
-        {"sequence.field": "n"}, PLAIN, replace, EVERY_KIND, fits=follows_deletes
+    "deduplicate sequence": deduplicate(BY_N, fits=follows_deletes),
+    "deduplicate sequence descending": deduplicate(DESCENDING, fits=follows_descending),
+    "deduplicate vectors": deduplicate(VECTORS, producers=WITH_VECTORS),
+    "deduplicate sequence vectors": deduplicate(
+        BY_N | VECTORS, producers=WITH_VECTORS, fits=follows_deletes
     ),
-    "deduplicate sequence descending": BoundaryTable(
-        {"sequence.field": "n", "sequence.field.sort-order": "descending"},
-        PLAIN, replace, EVERY_KIND, fits=follows_descending,
-    ),
-    "deduplicate vectors": BoundaryTable(VECTORS, PLAIN, replace, EVERY_KIND, WITH_VECTORS),
-    "deduplicate sequence vectors": BoundaryTable(
-        {"sequence.field": "n", **VECTORS}, PLAIN, replace, EVERY_KIND, WITH_VECTORS,
-        fits=follows_deletes,
-    ),
-    "first-row": BoundaryTable(
-        {"merge-engine": "first-row"}, PLAIN, keep, producers=("none", "lookup")
-    ),
-    "first-row ignore-delete": BoundaryTable(
-        {"merge-engine": "first-row", "ignore-delete": "true"},
-        PLAIN, keep, EVERY_KIND, producers=("none", "lookup"),
-    ),
-    "partial-update": BoundaryTable(PARTIAL_UPDATE, PLAIN, update),
-    "partial-update ignore-delete": BoundaryTable(
-        {**PARTIAL_UPDATE, "ignore-delete": "true"}, PLAIN, update, EVERY_KIND
-    ),
-    "partial-update remove": BoundaryTable(REMOVE_UPDATE, PLAIN, update, EVERY_KIND),
-    "partial-update remove vectors": BoundaryTable(
-        {**REMOVE_UPDATE, **VECTORS}, PLAIN, update, EVERY_KIND, WITH_VECTORS
-    ),
+    "first-row": first_row({}, ADDS),
+    "first-row ignore-delete": first_row(IGNORING, EVERY_KIND),
+    "partial-update": updated({}, ADDS),
+    "partial-update ignore-delete": updated(IGNORING),
+    "partial-update remove": updated(REMOVE_UPDATE),
+    "partial-update remove vectors": updated(REMOVE_UPDATE | VECTORS, producers=WITH_VECTORS),
     "partial-update groups": BoundaryTable(
-        {
-            **PARTIAL_UPDATE,
-            "fields.g.sequence-group": "a",
-            "fields.h.sequence-group": "total,most",
-        },
+        {**PARTIAL_UPDATE, "fields.g.sequence-group": "a", "fields.h.sequence-group": "total,most"},
         {
             "g": Column("INT", one_of(0, 1, 2, 3)),
             "a": Column("STRING", TEXT),
@@ -349,46 +351,27 @@ TABLES: dict[str, BoundaryTable] = {
             "most": ignoring(IN_ANY_ORDER)["most"],
             "v": Column("STRING", TEXT),
         },
-        update_groups, EVERY_KIND, fits=is_known,
+        update_groups,
+        EVERY_KIND,
+        fits=is_known,
     ),
-    "aggregation": BoundaryTable(AGGREGATION, IN_ANY_ORDER | IN_ORDER, merge),
-    "aggregation ignore-delete": BoundaryTable(
-        {**AGGREGATION, "ignore-delete": "true"}, IN_ANY_ORDER | IN_ORDER, merge, EVERY_KIND
+    "aggregation": aggregated({}),
+    "aggregation ignore-delete": aggregated(IGNORING, kinds=EVERY_KIND),
+    "aggregation vectors": aggregated(VECTORS, producers=WITH_VECTORS),
+    "aggregation sequence": aggregated(BY_N, IN_ANY_ORDER | NUMBERED),
+    "aggregation taking back": aggregated({}, TAKING_BACK, EVERY_KIND, fits=is_known),
+    "aggregation remove": aggregated(REMOVE_AGGREGATE, kinds=ADDS_AND_DELETES),
+    "aggregation remove taking back": aggregated(
+        REMOVE_AGGREGATE, TAKING_BACK, EVERY_KIND, fits=is_known
     ),
-    "aggregation vectors": BoundaryTable(
-        {**AGGREGATION, **VECTORS}, IN_ANY_ORDER | IN_ORDER, merge, producers=WITH_VECTORS
+    "aggregation remove sequence": aggregated(
+        REMOVE_AGGREGATE | BY_N, IN_ANY_ORDER | NUMBERED, ADDS_AND_DELETES, fits=moves_on
     ),
-    "aggregation sequence": BoundaryTable(
-        {**AGGREGATION, "sequence.field": "n"},
-        {**IN_ANY_ORDER, "n": Column("INT", SEQUENCE)}, merge,
+    "aggregation in sequence": aggregated(
+        REMOVE_AGGREGATE | BY_N, EVERY_COLUMN | NUMBERED, ADDS_AND_DELETES, fits=comes_in_order
     ),
-    "aggregation taking back": BoundaryTable(
-        AGGREGATION,
-        TAKING_BACK,
-        merge, EVERY_KIND, fits=is_known,
+    "partial-update in sequence": updated(REMOVE_UPDATE | BY_N, fits=comes_in_order),
+    "aggregation remove vectors": aggregated(
+        REMOVE_AGGREGATE | VECTORS, kinds=ADDS_AND_DELETES, producers=WITH_VECTORS
     ),
-    "aggregation remove": BoundaryTable(
-        REMOVE_AGGREGATE, IN_ANY_ORDER | IN_ORDER, merge, ADDS_AND_DELETES
-    ),
-    "aggregation remove taking back": BoundaryTable(
-        REMOVE_AGGREGATE,
-        TAKING_BACK,
-        merge, EVERY_KIND, fits=is_known,
-    ),
-    "aggregation remove sequence": BoundaryTable(
-        {**REMOVE_AGGREGATE, "sequence.field": "n"},
-        {**IN_ANY_ORDER, "n": Column("INT", SEQUENCE)}, merge, ADDS_AND_DELETES, fits=moves_on,
-    ),
-    "aggregation in sequence": BoundaryTable(
-        {**REMOVE_AGGREGATE, "sequence.field": "n"},
-        {**IN_ANY_ORDER, **IN_ORDER, "n": Column("INT", SEQUENCE)}, merge, ADDS_AND_DELETES,
-        fits=comes_in_order,
-    ),
-    "partial-update in sequence": BoundaryTable(
-        {**REMOVE_UPDATE, "sequence.field": "n"}, PLAIN, update, EVERY_KIND, fits=comes_in_order
-    ),
-    "aggregation remove vectors": BoundaryTable(
-        {**REMOVE_AGGREGATE, **VECTORS}, IN_ANY_ORDER | IN_ORDER, merge, ADDS_AND_DELETES,
-        WITH_VECTORS,
-    ),
-}  # fmt: skip
+}

@@ -246,6 +246,10 @@ def test_columns_and_keys_that_are_no_table(
         make(**changes)
 
 
+UPDATED = {"merge-engine": "partial-update"}
+GROUPED = {**UPDATED, "fields.n.sequence-group": "v"}
+REMOVED = {"partial-update.remove-record-on-delete": "true"}
+EXPIRING = {"record-level.expire-time": "1 d"}
 REFUSED = [
     {"bucket": "0"},
     {"bucket": "-1", "bucket-key": "k"},
@@ -264,30 +268,14 @@ REFUSED = [
     {"merge-engine": "first-row", "deletion-vectors.enabled": "true"},
     {"deletion-vectors.enabled": "true", "changelog-producer": "full-compaction"},
     {"streaming-read-overwrite": "true", "changelog-producer": "lookup"},
-    {"merge-engine": "partial-update", "fields.n.aggregate-function": "sum"},
-    {"merge-engine": "partial-update", "fields.default-aggregate-function": "last_value"},
-    {
-        "merge-engine": "partial-update",
-        "fields.n.sequence-group": "v",
-        "fields.n.aggregate-function": "sum",
-    },
-    {
-        "merge-engine": "partial-update",
-        "fields.n.sequence-group": "v",
-        "partial-update.remove-record-on-delete": "true",
-    },
-    {
-        "merge-engine": "partial-update",
-        "ignore-delete": "true",
-        "partial-update.remove-record-on-delete": "true",
-    },
-    {"merge-engine": "partial-update", "fields.zz.sequence-group": "v"},
-    {"merge-engine": "partial-update", "fields.n.sequence-group": "zz"},
-    {
-        "merge-engine": "partial-update",
-        "fields.n.sequence-group": "v",
-        "fields.k2.sequence-group": "v",
-    },
+    {**UPDATED, "fields.n.aggregate-function": "sum"},
+    {**UPDATED, "fields.default-aggregate-function": "last_value"},
+    {**GROUPED, "fields.n.aggregate-function": "sum"},
+    {**GROUPED, **REMOVED},
+    {**UPDATED, "ignore-delete": "true", **REMOVED},
+    {**UPDATED, "fields.zz.sequence-group": "v"},
+    {**UPDATED, "fields.n.sequence-group": "zz"},
+    {**GROUPED, "fields.k2.sequence-group": "v"},
     {"fields.zz.ignore-retract": "true"},
     {"fields.k.default-value": "1"},
     {"metadata.stats-mode": "some"},
@@ -296,8 +284,8 @@ REFUSED = [
     {"changelog.num-retained.min": "6", "changelog.num-retained.max": "5"},
     {"changelog.num-retained.max": "5"},
     {"changelog.num-retained.min": "20", "snapshot.num-retained.max": "12"},
-    {"record-level.expire-time": "1 d"},
-    {"record-level.expire-time": "1 d", "record-level.time-field": "v"},
+    EXPIRING,
+    {**EXPIRING, "record-level.time-field": "v"},
     {"changelog-producer.row-deduplicate-ignore-fields": "zz"},
 ]
 
@@ -313,15 +301,11 @@ ACCEPTED = [
     {"sequence.field": "n,k2", "merge-engine": "partial-update"},
     {"merge-engine": "first-row", "changelog-producer": "lookup"},
     {"deletion-vectors.enabled": "true", "changelog-producer": "input"},
-    {"merge-engine": "partial-update", "fields.n.sequence-group": "v,k2"},
-    {
-        "merge-engine": "partial-update",
-        "fields.n.sequence-group": "v,k2",
-        "fields.k2.aggregate-function": "sum",
-    },
+    {**UPDATED, "fields.n.sequence-group": "v,k2"},
+    {**UPDATED, "fields.n.sequence-group": "v,k2", "fields.k2.aggregate-function": "sum"},
     {"rowkind.field": "v"},
     {"bucket-function.type": "mod", "bucket": "4"},
-    {"record-level.expire-time": "1 d", "record-level.time-field": "n"},
+    {**EXPIRING, "record-level.time-field": "n"},
     {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"},
     {"metadata.stats-mode": "truncate(32)", "fields.v.stats-mode": "none"},
 ]
@@ -355,11 +339,7 @@ def test_a_key_that_crosses_partitions_needs_dynamic_buckets() -> None:
     "options",
     [
         {"ignore-delete": "true"},
-        {
-            "merge-engine": "first-row",
-            "record-level.expire-time": "1 d",
-            "record-level.time-field": "seen",
-        },
+        {"merge-engine": "first-row", **EXPIRING, "record-level.time-field": "seen"},
     ],
 )
 def test_what_would_break_keys_that_cross_partitions_is_refused(options: dict) -> None:
