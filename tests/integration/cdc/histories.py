@@ -101,6 +101,13 @@ class Change:
     after: Row | None
     lsn: int
 
+    @property
+    def has_moved(self) -> bool:
+        """Whether it is an update that changes the key."""
+        if self.before is None or self.after is None:
+            return False
+        return any(self.before[name] != self.after[name] for name in KEYS)
+
 
 @dataclass(frozen=True)
 class History:
@@ -355,19 +362,10 @@ def debezium_value(name: str, value: Any, decimals: str) -> Any:
     return value
 
 
+_DECIMAL = {"type": "bytes", "name": "org.apache.kafka.connect.data.Decimal", "version": 1}
 _LOGICAL = {
-    "price": {
-        "type": "bytes",
-        "name": "org.apache.kafka.connect.data.Decimal",
-        "version": 1,
-        "parameters": {"scale": "2", "connect.decimal.precision": "10"},
-    },
-    "exact": {
-        "type": "bytes",
-        "name": "org.apache.kafka.connect.data.Decimal",
-        "version": 1,
-        "parameters": {"scale": "10", "connect.decimal.precision": "38"},
-    },
+    "price": _DECIMAL | {"parameters": {"scale": "2", "connect.decimal.precision": "10"}},
+    "exact": _DECIMAL | {"parameters": {"scale": "10", "connect.decimal.precision": "38"}},
     "day": {"type": "int32", "name": "io.debezium.time.Date", "version": 1},
     "clock": {"type": "int32", "name": "io.debezium.time.Time", "version": 1},
     "millis": {"type": "int64", "name": "io.debezium.time.Timestamp", "version": 1},
@@ -427,14 +425,13 @@ def debezium_schema(columns: dict[str, str]) -> dict[str, Any]:
 
 
 def _image(row: Row | None, decimals: str) -> Row | None:
-    if row is None:
-        return None
-    return {name: debezium_value(name, value, decimals) for name, value in row.items()}
+    return row and {name: debezium_value(name, value, decimals) for name, value in row.items()}
 
 
-def _key_alone(row: Row) -> Row:
+def _key_alone(row: Row | None) -> Row | None:
     """Of columns that are NOT NULL Debezium writes a default."""
-    return {name: row[name] if name in KEYS else 0 if name == "big" else None for name in row}
+    defaults = {"big": 0}
+    return row and {name: row[name] if name in KEYS else defaults.get(name) for name in row}
 
 
 def debezium_event(op: str, before: Row | None, after: Row | None, change: Change) -> Row:
@@ -456,6 +453,32 @@ def debezium_event(op: str, before: Row | None, after: Row | None, change: Chang
     }
 
 
+def _debezium_events(
+    draw: st.DrawFn,
+    history: History,
+    images: Callable[[Change], tuple[Row | None, Row | None]],
+    full: bool,
+) -> list[Row | None]:
+    """Give events, tombstones and heartbeats.
+
+    Args:
+        images: gives the rows of a change as events show them.
+    """
+    events: list[Row | None] = []
+    for change in history.changes:
+        before, after = images(change)
+        if change.has_moved or change.op == "d":
+            events += [debezium_event("d", before, None, change), None]
+            if change.has_moved:
+                events.append(debezium_event("c", None, after, change))
+        else:
+            shown = before if full else None
+            events.append(debezium_event(change.op, shown, after, change))
+        if draw(st.integers(0, 7)) == 0:
+            events.append({"ts_ms": 1_700_000_000_000})
+    return events
+
+
 @st.composite
 def debezium_streams(
     draw: st.DrawFn, history: History, *, schema: bool, decimals: str, full: bool
@@ -465,24 +488,12 @@ def debezium_streams(
     Args:
         full: whether the replica identity is FULL; else images before have the key alone.
     """
-    events: list[Row | None] = []
 
-    def before_of(row: Row | None) -> Row | None:
-        return _image(row, decimals) if row is None or full else _key_alone(row)
+    def images(change: Change) -> tuple[Row | None, Row | None]:
+        before = change.before if full else _key_alone(change.before)
+        return _image(before, decimals), _image(change.after, decimals)
 
-    for change in history.changes:
-        before, after = before_of(change.before), _image(change.after, decimals)
-        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
-        if moved or change.op == "d":
-            events.append(debezium_event("d", before, None, change))
-            events.append(None)
-            if moved:
-                events.append(debezium_event("c", None, after, change))
-        else:
-            shown = before if full else None
-            events.append(debezium_event(change.op, shown, after, change))
-        if draw(st.integers(0, 7)) == 0:
-            events.append({"ts_ms": 1_700_000_000_000})
+    events = _debezium_events(draw, history, images, full)
     described = debezium_schema(history.columns)
     space = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     ascii_only = draw(st.booleans())
@@ -581,50 +592,40 @@ def debezium_avro_events(draw: st.DrawFn, history: History, *, full: bool) -> li
         full: as of `debezium_streams`.
     """
 
-    def image(row: Row | None, whole: bool = True) -> Row | None:
-        if row is None:
-            return None
-        if whole:
-            return {name: _avro_value(name, value) for name, value in row.items()}
-        return _key_alone(row)
+    def image(row: Row | None) -> Row | None:
+        return row and {name: _avro_value(name, value) for name, value in row.items()}
 
-    events: list[Row | None] = []
-    for change in history.changes:
-        before, after = image(change.before, full), image(change.after)
-        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
-        if moved or change.op == "d":
-            events += [debezium_event("d", before, None, change), None]
-            if moved:
-                events.append(debezium_event("c", None, after, change))
-            continue
-        if change.op == "u" and change.before is not None and after is not None:
-            for name, marker in (("name", MARKER), ("raw", MARKER.encode())):
-                if change.before[name] == change.after[name] is not None and draw(st.booleans()):
-                    after[name] = marker
-        shown = before if full else None
-        events.append(debezium_event(change.op, shown, after, change))
-        if draw(st.integers(0, 7)) == 0:
-            events.append({"ts_ms": 1_700_000_000_000})
-    return events
+    def images(change: Change) -> tuple[Row | None, Row | None]:
+        after = image(change.after)
+        if not change.has_moved:
+            _leave_out(draw, change, after, {"name": MARKER, "raw": MARKER.encode()})
+        return image(change.before) if full else _key_alone(change.before), after
+
+    return _debezium_events(draw, history, images, full)
+
+
+def _leave_out(draw: st.DrawFn, change: Change, after: Row | None, markers: Row) -> None:
+    """Say of some large values of an update, which did not change, that they are left out."""
+    if change.before is None or after is None:
+        return
+    for name, marker in markers.items():
+        if change.before[name] == change.after[name] is not None and draw(st.booleans()):
+            after[name] = marker
 
 
 @st.composite
 def shortened(draw: st.DrawFn, history: History) -> list[str | None]:
     """Debezium's events, in which large values that did not change are left out."""
-    marker = base64.b64encode(MARKER.encode()).decode()
+    markers = {"name": MARKER, "raw": base64.b64encode(MARKER.encode()).decode()}
     events: list[str | None] = []
     for change in history.changes:
         before, after = _image(change.before, "string"), _image(change.after, "string")
-        moved = change.op == "u" and any(change.before[k] != change.after[k] for k in KEYS)
-        if moved:
+        if change.has_moved:
             events.append(json.dumps(debezium_event("d", before, None, change)))
             events.append(json.dumps(debezium_event("c", None, after, change)))
             continue
         if change.op == "u":
-            for name, shown in (("name", MARKER), ("raw", marker)):
-                same = change.before[name] == change.after[name] is not None
-                if same and draw(st.booleans()):
-                    after[name] = shown
+            _leave_out(draw, change, after, markers)
             before = None
         events.append(json.dumps(debezium_event(change.op, before, after, change)))
     return events
@@ -647,9 +648,9 @@ def _text_of_time(value: Any) -> str:
 
 
 def maxwell_value(name: str, value: Any) -> Any:
-    if value is None:
-        return None
     match name:
+        case _ if value is None:
+            return None
         case "truth":
             return int(value)
         case "real" | "wide":
@@ -662,13 +663,11 @@ def maxwell_value(name: str, value: Any) -> Any:
 
 
 def canal_value(name: str, value: Any) -> str | None:
-    if value is None:
-        return None
     match name:
+        case _ if value is None:
+            return None
         case "truth":
             return str(int(value))
-        case "real" | "wide":
-            return repr(value)
         case "price" | "exact":
             return format(value, "f")
         case "raw":
