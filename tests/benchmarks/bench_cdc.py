@@ -8,7 +8,6 @@ kinds, and checks which members there are. Each run is in a process of its own; 
 processor seconds, and their median counts.
 """
 
-import argparse
 import json
 import statistics
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.json as pa_json
-from harness import Measured, in_own_process, measure, report, warm_up
+from harness import Measured, in_own_process, measure, parsed, report, warm_up
 
 SCHEMA = pa.schema(
     [
@@ -80,13 +79,9 @@ def run(engine: str, path: Path) -> Measured:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=500_000)
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        report(run(arguments.child[0], Path(arguments.child[1])))
+    arguments = parsed(__doc__, rows=500_000, runs=3, path="")
+    if arguments.one:
+        report(run(arguments.one, Path(arguments.path)))
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "events.json")
@@ -94,7 +89,7 @@ def main() -> None:
         ratios = []
         for _ in range(arguments.runs):
             found = {
-                engine: in_own_process(__file__, "--child", engine, str(path))
+                engine: in_own_process(__file__, "--one", engine, "--path", str(path))
                 for engine in ("arrow", "pkray")
             }
             ratios.append(found["pkray"].cpu_seconds / found["arrow"].cpu_seconds)

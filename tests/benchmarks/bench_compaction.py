@@ -18,7 +18,6 @@ Two workloads:
 
 from __future__ import annotations
 
-import argparse
 import pickle
 import statistics
 import tempfile
@@ -28,7 +27,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Measured, batches, in_own_process, measure, report, warm_up
+from harness import Measured, batches, in_own_process, measure, parsed, report, warm_up
 
 from pkray.format.data_file import APPEND_SOURCE, DataFileMeta
 from pkray.lsm.data_files import DataFileStore
@@ -195,15 +194,8 @@ def compare(workload: str, runs: int, rows: int, repeat: int, codec: str) -> Non
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--codec", default="zstd", choices=["zstd", "lz4", "none"])
-    parser.add_argument("--workloads", default=",".join(ENGINES))
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--folder", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    counts = {"rows": 1_000_000, "runs": 5, "repeat": 3}
+    options = parsed(__doc__, **counts, codec="zstd", workloads=",".join(ENGINES), folder="")
     # The runs of level 0 have no codec, as if the table set none.
     OPTIONS["file.compression.per.level"] = f"0:none,5:{options.codec}"
     if options.one:

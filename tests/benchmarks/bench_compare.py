@@ -11,7 +11,6 @@ worker and has run a third of the rows before. Flink comes from ``pip install ap
 environment of its own, whose Python `--flink-python` names; without it there is pkray alone.
 """
 
-import argparse
 import json
 import os
 import statistics
@@ -24,6 +23,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+from harness import parsed
 
 SCHEMA = pa.schema(
     [pa.field("id", pa.int64(), nullable=False), ("g", pa.int64()), ("v", pa.int64())]
@@ -155,13 +155,7 @@ def in_own_process(python: str, workload: str, engine: str, rows: int) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=3_000_000)
-    parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--only", default=",".join(ENGINES))
-    parser.add_argument("--flink-python", help="of an environment with apache-flink")
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = parsed(__doc__, rows=3_000_000, runs=1, only=",".join(ENGINES), flink_python="")
     if options.one:
         with tempfile.TemporaryDirectory() as folder:
             print(json.dumps(BY[options.one](options.only, options.rows, folder)), flush=True)
@@ -171,7 +165,7 @@ def main() -> None:
         found = {}
         for engine in ENGINES[workload]:
             python = options.flink_python if engine == "flink" else sys.executable
-            if python is not None:
+            if python:
                 times = (
                     in_own_process(python, workload, engine, options.rows)
                     for _ in range(options.runs)

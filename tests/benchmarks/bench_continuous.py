@@ -18,19 +18,20 @@ until they are in a table, against Spark computing them and an ingest of its res
 measurement runs in a process of its own, in turn; figures are medians of runs.
 """
 
+import operator
 import os
-import statistics
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import SCHEMA, Measured, batches, in_turn, measure, parsed, report, warm_up
+from harness import SCHEMA, Measured, batches, measure, medians, parsed, report, warm_up
 
 from pkray.relational import Relation
 
@@ -149,45 +150,37 @@ def small(rows: int) -> list[pa.Table]:
     return [first, *batches(SMALL * SMALL_EPOCHS, rows // 5, SMALL)]
 
 
-def epochs_over(keys: int) -> Callable[[int, str], Measured]:
+def epochs_over(rows: int, folder: str, *, keys: int) -> Measured:
     """Measure epochs over so many groups a hundred of the rows asked for."""
-
-    def run(rows: int, folder: str) -> Measured:
-        count = max(rows * keys // 100, 1)
-        query = Materialized(folder, GROUPS)
-        first = next(batches(count, count, count, seed=1))
-        query.push([first.set_column(0, SCHEMA.field(0), pa.array(np.arange(count)))])
-        epochs = list(batches(EPOCH * 2 * STATE_EPOCHS, count, EPOCH))
-        query.push(epochs[:STATE_EPOCHS])  # makes the copies of files that keys are looked up in
-        return measure(lambda: query.push(epochs[STATE_EPOCHS:]))
-
-    return run
+    count = max(rows * keys // 100, 1)
+    query = Materialized(folder, GROUPS)
+    first = next(batches(count, count, count, seed=1))
+    query.push([first.set_column(0, SCHEMA.field(0), pa.array(np.arange(count)))])
+    epochs = list(batches(EPOCH * 2 * STATE_EPOCHS, count, EPOCH))
+    query.push(epochs[:STATE_EPOCHS])  # makes the copies of files that keys are looked up in
+    return measure(lambda: query.push(epochs[STATE_EPOCHS:]))
 
 
-def skewed(name: str, *, hot: bool) -> Callable[[int, str], Measured]:
+def skewed(rows: int, folder: str, *, name: str, hot: bool) -> Measured:
     """Measure the operators of a query over changes, half of them of one key if `hot`."""
+    from pkray.relational import changelog, query
 
-    def run(rows: int, folder: str) -> Measured:
-        from pkray.relational import changelog, query
+    keys = max(rows // 100, 2)
+    columns = {"id": "BIGINT", "k": "BIGINT", "v": "BIGINT"}
+    t = changelog(columns, mode="all", name="t")
+    names = changelog({"k": "BIGINT", "name": "BIGINT"}, mode="all", name="names")
+    epochs = list(changes(rows, keys, hot=hot))
+    names.push({"k": np.arange(keys), "name": np.arange(keys)})
+    reads = {"t": t, "names": names} if name == "join" else {"t": t}
+    with query(SKEWED[name], **reads).stream() as stream:
 
-        keys = max(rows // 100, 2)
-        columns = {"id": "BIGINT", "k": "BIGINT", "v": "BIGINT"}
-        t = changelog(columns, mode="all", name="t")
-        names = changelog({"k": "BIGINT", "name": "BIGINT"}, mode="all", name="names")
-        epochs = list(changes(rows, keys, hot=hot))
-        names.push({"k": np.arange(keys), "name": np.arange(keys)})
-        reads = {"t": t, "names": names} if name == "join" else {"t": t}
-        with query(SKEWED[name], **reads).stream() as stream:
+        def work() -> None:
+            for each in epochs:
+                t.push(each)
+                while stream.poll() is not None:
+                    pass
 
-            def work() -> None:
-                for each in epochs:
-                    t.push(each)
-                    while stream.poll() is not None:
-                        pass
-
-            return measure(work)
-
-    return run
+        return measure(work)
 
 
 def added(name: str, rows: int) -> Relation:
@@ -216,30 +209,22 @@ def added(name: str, rows: int) -> Relation:
     return query(BOUNDED[name], **({"t": t, "names": names} if is_join else {"t": t}))
 
 
-def continuously(name: str) -> Callable[[int, str], Measured]:
+def continuously(rows: int, folder: str, *, name: str) -> Measured:
     """Measure the epochs of a query up to their end."""
+    relation = added(name, rows)
 
-    def run(rows: int, folder: str) -> Measured:
-        relation = added(name, rows)
+    def work() -> None:
+        with relation.stream() as stream:
+            while stream.poll() is not None:
+                pass
 
-        def work() -> None:
-            with relation.stream() as stream:
-                while stream.poll() is not None:
-                    pass
-
-        return measure(work)
-
-    return run
+    return measure(work)
 
 
-def bounded_run(name: str) -> Callable[[int, str], Measured]:
+def bounded_run(rows: int, folder: str, *, name: str) -> Measured:
     """Measure the bounded run over the same rows."""
-
-    def run(rows: int, folder: str) -> Measured:
-        relation = added(name, rows)
-        return measure(lambda: relation.to_arrow(engine="local").num_rows)
-
-    return run
+    relation = added(name, rows)
+    return measure(lambda: relation.to_arrow(engine="local").num_rows)
 
 
 def changes(rows: int, keys: int, *, hot: bool) -> Iterator[pa.Table]:
@@ -259,51 +244,43 @@ def changes(rows: int, keys: int, *, hot: bool) -> Iterator[pa.Table]:
         before = new
 
 
-def fed_by_spark(files: Files, text: str) -> Callable[[int, str], Measured]:
+def fed_by_spark(rows: int, folder: str, *, files: Files, text: str) -> Measured:
     """Measure micro-batches of Spark until they are in a query's table."""
+    import pkray.spark
 
-    def run(rows: int, folder: str) -> Measured:
-        import pkray.spark
-
-        catalog = pkray.connect(f"{folder}/warehouse")
-        stream = pkray.spark.relation(files(rows, folder))
-        catalog.create_view("rows", stream, temporary=True)
-        query = catalog.sql(text).materialize("default.result")
-        query.wait({"stream": FEED_WARM_UP}, timeout=600)
-        begun = time.perf_counter()
-        query.wait({"stream": FEED_EPOCHS}, timeout=600)
-        measured = Measured(0, time.perf_counter() - begun, 0)
-        query.stop()
-        pkray.spark.stop()
-        return measured
-
-    return run
+    catalog = pkray.connect(f"{folder}/warehouse")
+    stream = pkray.spark.relation(files(rows, folder))
+    catalog.create_view("rows", stream, temporary=True)
+    query = catalog.sql(text).materialize("default.result")
+    query.wait({"stream": FEED_WARM_UP}, timeout=600)
+    begun = time.perf_counter()
+    query.wait({"stream": FEED_EPOCHS}, timeout=600)
+    measured = Measured(0, time.perf_counter() - begun, 0)
+    query.stop()
+    pkray.spark.stop()
+    return measured
 
 
-def micro_batches(files: Files, *, computed: bool) -> Callable[[int, str], Measured]:
+def micro_batches(rows: int, folder: str, *, files: Files, computed: bool) -> Measured:
     """Measure micro-batches of Spark that are computed for nobody, or not even that."""
+    import pkray.spark
 
-    def run(rows: int, folder: str) -> Measured:
-        import pkray.spark
+    taken = threading.Semaphore(0)
 
-        taken = threading.Semaphore(0)
+    def take(frame: Any, number: int) -> None:
+        if computed:
+            frame.write.format("noop").mode("overwrite").save()
+        taken.release()
 
-        def take(frame: Any, number: int) -> None:
-            if computed:
-                frame.write.format("noop").mode("overwrite").save()
-            taken.release()
-
-        writer = files(rows, folder).writeStream.foreachBatch(take)
-        query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
-        wait_for(taken, FEED_WARM_UP)
-        begun = time.perf_counter()
-        wait_for(taken, FEED_EPOCHS - FEED_WARM_UP)
-        measured = Measured(0, time.perf_counter() - begun, 0)
-        query.stop()
-        pkray.spark.stop()
-        return measured
-
-    return run
+    writer = files(rows, folder).writeStream.foreachBatch(take)
+    query = writer.option("checkpointLocation", f"{folder}/checkpoint").start()
+    wait_for(taken, FEED_WARM_UP)
+    begun = time.perf_counter()
+    wait_for(taken, FEED_EPOCHS - FEED_WARM_UP)
+    measured = Measured(0, time.perf_counter() - begun, 0)
+    query.stop()
+    pkray.spark.stop()
+    return measured
 
 
 def wait_for(taken: threading.Semaphore, count: int) -> None:
@@ -400,19 +377,19 @@ MEASURES: dict[str, Callable[[int, str], Measured]] = {
     "groups plain": groups_by_table,
     "epoch": small_epochs,
     "epoch plain": small_commits,
-    "state": epochs_over(100),
-    "state plain": epochs_over(10),
-    "spark": fed_by_spark(small_files, SMALL_GROUPS),
-    "spark empty": micro_batches(small_files, computed=False),
-    "spark noop": micro_batches(small_files, computed=True),
-    "pipeline": fed_by_spark(json_files, GROUPS),
-    "pipeline noop": micro_batches(json_files, computed=True),
+    "state": partial(epochs_over, keys=100),
+    "state plain": partial(epochs_over, keys=10),
+    "spark": partial(fed_by_spark, files=small_files, text=SMALL_GROUPS),
+    "spark empty": partial(micro_batches, files=small_files, computed=False),
+    "spark noop": partial(micro_batches, files=small_files, computed=True),
+    "pipeline": partial(fed_by_spark, files=json_files, text=GROUPS),
+    "pipeline noop": partial(micro_batches, files=json_files, computed=True),
     "backfill": backfill_by_spark,
     "backfill plain": ingest_by_spark,
-    **{f"{name} skewed": skewed(name, hot=True) for name in SKEWED},
-    **{f"{name} uniform": skewed(name, hot=False) for name in SKEWED},
-    **{f"{name} epochs": continuously(name) for name in BOUNDED},
-    **{f"{name} bounded": bounded_run(name) for name in BOUNDED},
+    **{f"{name} skewed": partial(skewed, name=name, hot=True) for name in SKEWED},
+    **{f"{name} uniform": partial(skewed, name=name, hot=False) for name in SKEWED},
+    **{f"{name} epochs": partial(continuously, name=name) for name in BOUNDED},
+    **{f"{name} bounded": partial(bounded_run, name=name) for name in BOUNDED},
 }
 
 
@@ -435,14 +412,11 @@ def main() -> None:
         PARTS[part](options.rows, options.runs)
 
 
-def medians(names: Sequence[str], runs: int, of: Callable[[Measured], float]) -> list[float]:
-    """Measure in turn; give the medians."""
-    found = in_turn(__file__, names, runs)
-    return [statistics.median(map(of, found[name])) for name in names]
+wall = operator.attrgetter("wall_seconds")
 
 
 def groups(rows: int, runs: int) -> None:
-    mine, plain = medians(["groups", "groups plain"], runs, lambda m: m.cpu_seconds)
+    mine, plain = medians(__file__, ["groups", "groups plain"], runs)
     print(
         f"GROUP BY of {rows:,} rows, {rows // 5:,} keys: {rows / mine / 1e6:.2f}M rows/cpu-s, an "
         f"aggregation table {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 0.5)"
@@ -452,7 +426,7 @@ def groups(rows: int, runs: int) -> None:
 def skew(rows: int, runs: int) -> None:
     for name in SKEWED:
         both = [f"{name} skewed", f"{name} uniform"]
-        hot, uniform = medians(both, runs, lambda m: m.cpu_seconds)
+        hot, uniform = medians(__file__, both, runs)
         print(
             f"{name} of {rows:,} rows, half on one key: {hot:.2f} cpu-s, uniform {uniform:.2f}: "
             f"{hot / uniform:.2f} times (goal 2)"
@@ -460,7 +434,7 @@ def skew(rows: int, runs: int) -> None:
 
 
 def epoch(rows: int, runs: int) -> None:
-    mine, plain = medians(["epoch", "epoch plain"], runs, lambda m: m.wall_seconds)
+    mine, plain = medians(__file__, ["epoch", "epoch plain"], runs, wall)
     print(
         f"{SMALL:,} rows through two operators: {1000 * mine / SMALL_EPOCHS:.1f} ms an epoch, a "
         f"commit {1000 * plain / SMALL_EPOCHS:.1f} ms: {mine / plain:.2f} times (goal 3)"
@@ -469,7 +443,7 @@ def epoch(rows: int, runs: int) -> None:
 
 def state(rows: int, runs: int) -> None:
     both = ["state", "state plain"]
-    large, small = medians(both, runs, lambda m: m.wall_seconds)
+    large, small = medians(__file__, both, runs, wall)
     print(
         f"{EPOCH:,} rows over {rows:,} groups: {1000 * large / STATE_EPOCHS:.0f} ms an epoch, over "
         f"a tenth {1000 * small / STATE_EPOCHS:.0f} ms: {large / small:.2f} times (goal 1.5)"
@@ -478,7 +452,7 @@ def state(rows: int, runs: int) -> None:
 
 def bounded(rows: int, runs: int) -> None:
     for name in BOUNDED:
-        mine, once = medians([f"{name} epochs", f"{name} bounded"], runs, lambda m: m.cpu_seconds)
+        mine, once = medians(__file__, [f"{name} epochs", f"{name} bounded"], runs)
         print(
             f"{name}, {rows:,} rows: {mine:.2f} cpu-s in epochs, {once:.2f} bounded: "
             f"{mine / once:.1f} times (goal 4)"
@@ -487,7 +461,7 @@ def bounded(rows: int, runs: int) -> None:
 
 def spark(rows: int, runs: int) -> None:
     names = ["spark", "spark empty", "spark noop", "epoch plain"]
-    fed, empty, noop, plain = medians(names, runs, lambda m: m.wall_seconds)
+    fed, empty, noop, plain = medians(__file__, names, runs, wall)
     count = FEED_EPOCHS - FEED_WARM_UP
     fed, empty, noop, plain = fed / count, empty / count, noop / count, plain / SMALL_EPOCHS
     print(
@@ -499,7 +473,7 @@ def spark(rows: int, runs: int) -> None:
 
 
 def pipeline(rows: int, runs: int) -> None:
-    fed, noop = medians(["pipeline", "pipeline noop"], runs, lambda m: m.wall_seconds)
+    fed, noop = medians(__file__, ["pipeline", "pipeline noop"], runs, wall)
     print(
         f"{rows:,} rows of JSON files through Spark into a GROUP BY's table: {fed:.1f} s, into "
         f"nothing {noop:.1f} s: {fed / noop:.2f} times (goal 1.4)"
@@ -507,7 +481,7 @@ def pipeline(rows: int, runs: int) -> None:
 
 
 def backfill(rows: int, runs: int) -> None:
-    mine, other = medians(["backfill", "backfill plain"], runs, lambda m: m.wall_seconds)
+    mine, other = medians(__file__, ["backfill", "backfill plain"], runs, wall)
     print(
         f"GROUP BY of {rows:,} rows of a table, begun with Spark: {mine:.1f} s, computed by Spark "
         f"and ingested {other:.1f} s: {other / mine:.2f} of it (goal 0.5)"
@@ -515,14 +489,7 @@ def backfill(rows: int, runs: int) -> None:
 
 
 PARTS = {
-    "groups": groups,
-    "skew": skew,
-    "epoch": epoch,
-    "state": state,
-    "bounded": bounded,
-    "spark": spark,
-    "pipeline": pipeline,
-    "backfill": backfill,
+    each.__name__: each for each in (groups, skew, epoch, state, bounded, spark, pipeline, backfill)
 }
 
 if __name__ == "__main__":

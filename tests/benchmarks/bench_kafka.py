@@ -8,7 +8,6 @@ with the table alone, its writer and compactions included; memory is its peak, o
 a tenth of the events.
 """
 
-import argparse
 import json
 import resource
 import subprocess
@@ -18,6 +17,9 @@ import threading
 import time
 from typing import Any
 
+from harness import parsed
+
+COLUMNS = [("id", "BIGINT"), ("name", "STRING"), ("n", "BIGINT")]
 _AHEAD = 50_000
 """Events that were sent and not read: the broker holds four partitions of 5 MB."""
 
@@ -33,8 +35,7 @@ def read(folder: str, servers: str, rows: int) -> None:
     import pkray.kafka
 
     with pkray.connect(folder) as catalog:
-        columns = [("id", "BIGINT"), ("name", "STRING"), ("n", "BIGINT")]
-        table = catalog.create_table("db.t", columns, ["id"], options={"bucket": "2"})
+        table = catalog.create_table("db.t", COLUMNS, ["id"], options={"bucket": "2"})
         source = pkray.kafka.read(table, "t", servers=servers, format="debezium-json")
         thread = threading.Thread(target=source.run, daemon=True)
         before, start, early = _used(), time.monotonic(), 0
@@ -66,8 +67,7 @@ def write(folder: str, servers: str, rows: int) -> None:
     import pkray.kafka
 
     with pkray.connect(folder) as catalog:
-        columns = [("id", "BIGINT"), ("name", "STRING"), ("n", "BIGINT")]
-        table = catalog.create_table("db.t", columns, ["id"], options={"bucket": "2"})
+        table = catalog.create_table("db.t", COLUMNS, ["id"], options={"bucket": "2"})
         numbers = np.arange(rows)
         names = pa.array(np.char.add("name ", (numbers % 1000).astype(str)))
         table.upsert(pa.table({"id": numbers, "name": names, "n": numbers}))
@@ -92,14 +92,9 @@ def _used() -> Any:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--keys", type=int, default=100_000)
-    parser.add_argument("--write", action="store_true", help="a table into a topic")
-    parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.child:
-        (write if arguments.write else read)(*arguments.child, arguments.rows)
+    arguments = parsed(__doc__, rows=1_000_000, keys=100_000, write=False, folder="")
+    if arguments.one:
+        (write if arguments.write else read)(arguments.folder, arguments.one, arguments.rows)
         return
     from confluent_kafka import Producer
 
@@ -107,11 +102,9 @@ def main() -> None:
     (broker,) = producer.list_topics(timeout=60).brokers.values()
     producer.list_topics("t", timeout=60)  # makes it
     with tempfile.TemporaryDirectory() as folder:
-        words = ["--child", folder, f"{broker.host}:{broker.port}", "--rows", str(arguments.rows)]
-        words += ["--write"] if arguments.write else []
-        reader = subprocess.Popen(
-            [sys.executable, __file__, *words], stdout=subprocess.PIPE, text=True
-        )
+        words = [sys.executable, __file__, *sys.argv[1:]]
+        words += ["--folder", folder, "--one", f"{broker.host}:{broker.port}"]
+        reader = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
         assert reader.stdout is not None
         sent = 0
         for line in reader.stdout:

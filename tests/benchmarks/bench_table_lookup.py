@@ -11,7 +11,6 @@ With ``--cold`` fresh processes ask for their first keys, on disk and at 30 ms a
 beside ingest and compaction. The table lies in ``--folder``, where it is made once.
 """
 
-import argparse
 import statistics
 import tempfile
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 import cold_lookups
 import numpy as np
 import pyarrow as pa
-from harness import SCHEMA, batches
+from harness import SCHEMA, batches, parsed
 
 import pkray
 
@@ -41,16 +40,11 @@ def milliseconds(work: Callable[[], object], runs: int) -> list[float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--keys", type=int, default=10_000_000)
-    parser.add_argument("--runtime", choices=["local", "ray"], default="local")
-    parser.add_argument("--cold", action="store_true", help="first lookups of fresh processes")
-    parser.add_argument("--folder", help="of the table that --cold asks")
-    parser.add_argument("--no-pages", dest="pages", action="store_false")
-    options = parser.parse_args()
+    kinds = {"runtime": "local", "cold": False, "folder": "", "no_pages": False}
+    options = parsed(__doc__, keys=10_000_000, **kinds)
     if options.cold:
         with tempfile.TemporaryDirectory() as folder:
-            cold(options.folder or folder, options.keys, options.pages)
+            cold(options.folder or folder, options.keys, not options.no_pages)
         return
     random = np.random.default_rng(3)
     with tempfile.TemporaryDirectory() as folder:

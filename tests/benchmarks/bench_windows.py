@@ -12,12 +12,12 @@ processor second against the lookup join of the same rows, versions and epochs. 
 runs in a process of its own, in turn; figures are medians of runs.
 """
 
-import statistics
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from harness import Measured, in_turn, measure, parsed, report, warm_up
+from harness import Measured, measure, medians, parsed, report, warm_up
 
 EPOCH, KEYS, VERSIONS = 100_000, 20, 10
 JOINED = "SELECT id, price * rate AS total FROM l {} JOIN r FOR SYSTEM_TIME AS OF l.at ON l.k = r.k"
@@ -53,30 +53,26 @@ def versioned(rows: int) -> Iterator[tuple[pa.Table, pa.Table]]:
         )
 
 
-def joined(by_event_time: bool) -> Callable[[int], Measured]:
+def joined(rows: int, *, by_event_time: bool) -> Measured:
     """Measure a join with versions, or with the newest ones."""
+    from pkray.relational import changelog, query
 
-    def run(rows: int) -> Measured:
-        from pkray.relational import changelog, query
+    marks = (("at", "at"), ("since", "since")) if by_event_time else (None, None)
+    left = changelog(LEFT, name="l", watermark=marks[0])
+    right = changelog(RIGHT, name="r", mode="upsert", primary_key=["k"], watermark=marks[1])
+    epochs = list(versioned(rows))
+    with query(JOINED.format(""), l=left, r=right).stream(encoding="append") as stream:
 
-        marks = (("at", "at"), ("since", "since")) if by_event_time else (None, None)
-        left = changelog(LEFT, name="l", watermark=marks[0])
-        right = changelog(RIGHT, name="r", mode="upsert", primary_key=["k"], watermark=marks[1])
-        epochs = list(versioned(rows))
-        with query(JOINED.format(""), l=left, r=right).stream(encoding="append") as stream:
+        def work() -> int:
+            count = 0
+            for rows_of_epoch, versions in epochs:
+                right.push(versions)
+                left.push(rows_of_epoch)
+                while (batch := stream.poll()) is not None:
+                    count += batch.num_rows
+            return count
 
-            def work() -> int:
-                count = 0
-                for rows_of_epoch, versions in epochs:
-                    right.push(versions)
-                    left.push(rows_of_epoch)
-                    while (batch := stream.poll()) is not None:
-                        count += batch.num_rows
-                return count
-
-            return measure(work)
-
-    return run
+        return measure(work)
 
 
 SECONDS, TENS = 3600, 10
@@ -112,42 +108,38 @@ def clicks(rows: int) -> Iterator[pa.Table]:
         yield pa.table(columns, schema=CLICKS)
 
 
-def grouped(name: str) -> Callable[[int], Measured]:
+def grouped(rows: int, *, name: str) -> Measured:
     """Measure an aggregation up to the end of its rows."""
+    from pkray.relational import changelog, query
 
-    def run(rows: int) -> Measured:
-        from pkray.relational import changelog, query
+    t = changelog(CLICKS, mode="insert", watermark=("ts", "ts - INTERVAL '1' SECOND"))
+    epochs = list(clicks(rows))
+    with query(GROUPED[name], t=t).stream() as stream:
+        t.push(epochs[0].slice(0, 10))
+        stream.poll()
 
-        t = changelog(CLICKS, mode="insert", watermark=("ts", "ts - INTERVAL '1' SECOND"))
-        epochs = list(clicks(rows))
-        with query(GROUPED[name], t=t).stream() as stream:
-            t.push(epochs[0].slice(0, 10))
-            stream.poll()
-
-            def work() -> None:
-                for each in epochs:
-                    t.push(each)
-                    while stream.poll() is not None:
-                        pass
-                t.finish()
+        def work() -> None:
+            for each in epochs:
+                t.push(each)
                 while stream.poll() is not None:
                     pass
+            t.finish()
+            while stream.poll() is not None:
+                pass
 
-            return measure(work)
-
-    return run
+        return measure(work)
 
 
 RUNS: dict[str, Callable[[int], Measured]] = {
-    "temporal": joined(True),
-    "temporal plain": joined(False),
-    **{name: grouped(name) for name in GROUPED},
+    "temporal": partial(joined, by_event_time=True),
+    "temporal plain": partial(joined, by_event_time=False),
+    **{name: partial(grouped, name=name) for name in GROUPED},
 }
 
 
 def tumble(rows: int, runs: int) -> None:
     for other in ("keys", "keys and minutes"):
-        mine, plain = medians(["tumble", other], runs)
+        mine, plain = medians(__file__, ["tumble", other], runs)
         print(
             f"tumbling windows of {rows:,} rows, 1,000 keys: {rows / mine / 1e6:.2f}M rows/cpu-s, "
             f"GROUP BY {other} {rows / plain / 1e6:.2f}M: {plain / mine:.2f} of it (goal 1)"
@@ -156,7 +148,7 @@ def tumble(rows: int, runs: int) -> None:
 
 def slides(rows: int, runs: int) -> None:
     for kind in ("hop", "cumulate"):
-        many, few = medians([f"{kind} 100", f"{kind} 10"], runs)
+        many, few = medians(__file__, [f"{kind} 100", f"{kind} 10"], runs)
         print(
             f"{kind} of {rows:,} rows with 100 steps a window: {many:.2f} cpu-s, with 10 "
             f"{few:.2f}: {many / few:.2f} times (goal 1.5)"
@@ -164,7 +156,7 @@ def slides(rows: int, runs: int) -> None:
 
 
 def temporal(rows: int, runs: int) -> None:
-    mine, plain = medians(["temporal", "temporal plain"], runs)
+    mine, plain = medians(__file__, ["temporal", "temporal plain"], runs)
     print(
         f"temporal join of {rows:,} rows with {VERSIONS} versions of {rows // KEYS:,} keys: "
         f"{rows / mine / 1e6:.2f}M rows/cpu-s, the lookup join {rows / plain / 1e6:.2f}M: "
@@ -173,12 +165,6 @@ def temporal(rows: int, runs: int) -> None:
 
 
 PARTS = {"temporal": temporal, "tumble": tumble, "slides": slides}
-
-
-def medians(names: Sequence[str], runs: int) -> list[float]:
-    """Measure in turn; give the median processor seconds of each."""
-    found = in_turn(__file__, names, runs)
-    return [statistics.median(each.cpu_seconds for each in found[name]) for name in names]
 
 
 def main() -> None:

@@ -7,7 +7,6 @@ python tests/benchmarks/bench_writers.py [--writers 2] [--commits 50] [--delay 3
     [--compact]
 """
 
-import argparse
 import multiprocessing
 import os
 import statistics
@@ -23,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import pyarrow as pa
 
 import pkray
+from tests.benchmarks.harness import parsed
 from tests.counted_requests import RequestCounter
 
 WAREHOUSE = "s3://writers/w"
@@ -116,13 +116,7 @@ def _commit(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--writers", type=int, default=2)
-    parser.add_argument("--commits", type=int, default=50)
-    parser.add_argument("--delay", type=float, default=30.0, help="milliseconds a request takes")
-    parser.add_argument("--apart", action="store_true")
-    parser.add_argument("--compact", action="store_true")
-    given = parser.parse_args()
+    given = parsed(__doc__, writers=2, commits=50, delay=30.0, apart=False, compact=False)
     import boto3
     from moto.server import ThreadedMotoServer
 
@@ -133,22 +127,11 @@ def main() -> None:
         url = f"http://{host}:{port}"
         keys = {"access_key_id": "test", "secret_access_key": "test"}
         options = {"endpoint": url, "region": "us-east-1", **keys, "allow_http": "true"}
-        boto3.client(
-            "s3",
-            endpoint_url=url,
-            region_name="us-east-1",
-            aws_access_key_id="test",
-            aws_secret_access_key="test",
-        ).create_bucket(Bucket="writers")
-        taken = measure(
-            WAREHOUSE,
-            options,
-            given.writers,
-            given.commits,
-            given.delay / 1000,
-            apart=given.apart,
-            compact=given.compact,
-        )
+        named = {f"aws_{key}": value for key, value in keys.items()}
+        s3 = boto3.client("s3", endpoint_url=url, region_name="us-east-1", **named)
+        s3.create_bucket(Bucket="writers")
+        counts = given.writers, given.commits, given.delay / 1000
+        taken = measure(WAREHOUSE, options, *counts, apart=given.apart, compact=given.compact)
     finally:
         server.stop()
     print(f"{len(taken.seconds)} commits of {given.writers} writers, {given.delay:g} ms a request")

@@ -4,10 +4,11 @@ import argparse
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,17 @@ def in_turn(script: str, names: Iterable[str], runs: int) -> dict[str, list[Meas
         for name, measured in found.items():
             measured.append(in_own_process(script, *sys.argv[1:], "--one", name))
     return found
+
+
+def medians(
+    script: str,
+    names: Sequence[str],
+    runs: int,
+    of: Callable[[Measured], float] = lambda measured: measured.cpu_seconds,
+) -> list[float]:
+    """Measure in turn; give the median of each, of processor seconds if nothing else is said."""
+    found = in_turn(script, names, runs)
+    return [statistics.median(map(of, found[name])) for name in names]
 
 
 def report(measured: Measured) -> None:
