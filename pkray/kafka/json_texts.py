@@ -62,7 +62,7 @@ def _written(values: pa.Array) -> pa.Array:
     if pa.types.is_string(kind):
         return _quoted(values)
     if pa.types.is_binary(kind):
-        return joined('"', to_base64(values, len(values)), '"')
+        return joined('"', to_base64(values), '"')
     if pa.types.is_timestamp(kind):
         texts = pc.replace_substring(values.cast(_TEXT), " ", "T", max_replacements=1)
         return joined('"', texts, '"')

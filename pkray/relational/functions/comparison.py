@@ -103,7 +103,10 @@ def _float_less(left: Value, right: Value) -> Value:
 
 
 def equal_values(left: Value, right: Value) -> Value:
-    """Compare for equality, NaN being equal to itself; NULL where one is NULL."""
+    """Compare for equality, NaN being equal to itself; NULL where one is NULL.
+
+    Of arrays, maps and rows both are columns.
+    """
     if pa.types.is_floating(left.type):
         return _float_equal(left, right)
     if pa.types.is_nested(left.type):
@@ -111,15 +114,23 @@ def equal_values(left: Value, right: Value) -> Value:
     return pc.equal(left, right)
 
 
-def _nested_equal(left: Value, right: Value) -> Value:
-    """Compare arrays, maps and rows; NULLs inside are equal, and 0.0 and -0.0."""
-    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-        return _nested_equal(as_array(left, 1), right)[0]
-    rows = len(right) if isinstance(left, pa.Scalar) else len(left)
-    one, other = as_array(left, rows), as_array(right, rows)
-    numbers = codes([one_zero(pa.concat_arrays([one, other]))], 2 * rows).of_row
-    missing = pc.or_(one.is_null(), other.is_null()).to_numpy(zero_copy_only=False)
-    return pa.array(numbers[:rows] == numbers[rows:], mask=missing)
+def _by_number(number: Callable[[pa.Array], np.ndarray], compare: Any) -> Compare:
+    """Compare columns of arrays, maps or rows by numbers that values are given."""
+
+    def compared(left: Value, right: Value) -> Value:
+        numbers = number(pa.concat_arrays([left, right]))
+        missing = np.asarray(pc.or_(left.is_null(), right.is_null()))
+        return pa.array(compare(numbers[: len(left)], numbers[len(left) :]), mask=missing)
+
+    return compared
+
+
+def _same_numbers(values: pa.Array) -> np.ndarray:
+    """Number values; NULLs inside are equal, and 0.0 and -0.0."""
+    return codes([one_zero(values)], len(values)).of_row
+
+
+_nested_equal = _by_number(_same_numbers, np.equal)
 
 
 _PLAIN: dict[str, Compare] = {
@@ -132,28 +143,13 @@ _PLAIN: dict[str, Compare] = {
 }
 
 
-def _by_rank(compare: Any) -> Compare:
-    """Compare arrays and rows by their first parts that differ; NULL is the least."""
-
-    def compared(left: Value, right: Value) -> Value:
-        if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
-            return compared(as_array(left, 1), right)[0]
-        rows = len(right) if isinstance(left, pa.Scalar) else len(left)
-        one, other = as_array(left, rows), as_array(right, rows)
-        places = dense_ranks(pa.concat_arrays([one, other]))
-        missing = np.asarray(pc.or_(one.is_null(), other.is_null()))
-        return pa.array(compare(places[:rows], places[rows:]), mask=missing)
-
-    return compared
-
-
 _NESTED: dict[str, Compare] = {
     "equal": _nested_equal,
-    "not_equal": lambda left, right: pc.invert(_nested_equal(left, right)),
-    "less": _by_rank(np.less),
-    "less_equal": _by_rank(np.less_equal),
-    "greater": _by_rank(np.greater),
-    "greater_equal": _by_rank(np.greater_equal),
+    "not_equal": _by_number(_same_numbers, np.not_equal),
+    "less": _by_number(dense_ranks, np.less),
+    "less_equal": _by_number(dense_ranks, np.less_equal),
+    "greater": _by_number(dense_ranks, np.greater),
+    "greater_equal": _by_number(dense_ranks, np.greater_equal),
 }
 _FLOATING: dict[str, Compare] = {
     "equal": _float_equal,
@@ -168,7 +164,7 @@ _FLOATING: dict[str, Compare] = {
 def _compare(call: Call, values: Sequence[Value], rows: int) -> Value:
     table = _FLOATING if _floating(call) else _PLAIN
     if call.arguments[0].type.is_nested:
-        table = _NESTED
+        table, values = _NESTED, [as_array(each, rows) for each in values]
     return table[call.function](values[0], values[1])
 
 
@@ -217,7 +213,8 @@ for _name, _symbol, _word in (
     name="not_distinct",
 )
 def _not_distinct(call: Call, values: Sequence[Value], rows: int) -> Value:
-    left, right = values
+    nested = call.arguments[0].type.is_nested
+    left, right = (as_array(each, rows) for each in values) if nested else values
     same = pc.coalesce(equal_values(left, right), False)
     return pc.or_(same, pc.and_(pc.is_null(left), pc.is_null(right)))
 
@@ -308,8 +305,10 @@ def _resolve_in(call: Written) -> Expression:
 
 def _in(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, *choices = values
-    nested = call.arguments[0].type.is_nested
-    if nested or _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
+    if call.arguments[0].type.is_nested:
+        column = as_array(value, rows)
+        return reduce(pc.or_kleene, (equal_values(column, as_array(c, rows)) for c in choices))
+    if _floating(call) or not all(isinstance(each, pa.Scalar) for each in choices):
         return reduce(pc.or_kleene, (equal_values(value, each) for each in choices))
     chosen = [as_array(each, 1) for each in choices if each.is_valid]
     known = pa.concat_arrays([pa.nulls(0, value.type), *chosen])

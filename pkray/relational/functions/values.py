@@ -15,11 +15,6 @@ from pkray.relational.plan.expressions import Call
 from pkray.rows.python_values import to_python
 
 
-def is_scalar(value: Value) -> bool:
-    """Whether it is one value for all rows."""
-    return isinstance(value, pa.Scalar)
-
-
 def zero(kind: pa.DataType) -> pa.Scalar:
     """Give zero in a type of numbers."""
     return pa.scalar(Decimal(0) if pa.types.is_decimal(kind) else 0, kind)

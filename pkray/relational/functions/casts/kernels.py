@@ -51,16 +51,15 @@ def cast_kernel(cast: Cast) -> Callable[[list[Value], int], Value]:
     convert = _wrapping(source, target) if on_error == "wrap" else converter(source, target)
 
     def kernel(values: list[Value], rows: int) -> Value:
-        value = values[0]
-        array = as_array(value, 1)
+        array = as_array(values[0], rows)
         result, bad = convert(array, source, target)
         if bad is not None and bad.true_count:
             if on_error == "raise":
                 raise _refused(array, bad, source, target)
             if source.root in ("ARRAY", "ROW"):  # only the parts are NULL that do not fit
-                return result[0] if isinstance(value, pa.Scalar) else result
+                return result
             result = pc.if_else(bad, pa.scalar(None, result.type), result)
-        return result[0] if isinstance(value, pa.Scalar) else result
+        return result
 
     return kernel
 

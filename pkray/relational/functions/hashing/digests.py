@@ -11,23 +11,12 @@ from pkray.relational.functions.coercion import BIGINT, INT, STRING
 from pkray.relational.functions.function import Kernel, Value, Written, typed_call
 from pkray.relational.functions.hashing.family import HASHING, Values
 from pkray.relational.functions.signatures import binary, constant, result, takes
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.values import by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
 
 
-def _of_distinct(
-    array: pa.Array, compute: Callable[[bytes], object], kind: pa.DataType
-) -> pa.Array:
-    """Compute once for each distinct value; NULL stays NULL."""
-    encoded = array.cast(pa.binary()).dictionary_encode()
-    results = pa.array([compute(value) for value in encoded.dictionary.to_pylist()], kind)
-    return results.take(encoded.indices)
-
-
 def _digest(compute: Callable[[bytes], object]) -> Kernel:
-    return lambda call, values, rows: _of_distinct(
-        as_array(values[0], rows), compute, call.type.arrow
-    )
+    return lambda call, values, rows: by_distinct(values[0], compute, call.type.arrow, rows)
 
 
 _SHA2 = {0: "sha256", 224: "sha224", 256: "sha256", 384: "sha384", 512: "sha512"}
@@ -76,9 +65,8 @@ for _name, _title, _synonyms in (
     result(STRING),
 )
 def _sha2_kernel(call: Call, values: Values, rows: int) -> Value:
-    bits = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
-    digest = _hexadecimal(_SHA2[bits])
-    return _of_distinct(as_array(values[0], rows), digest, pa.string())
+    digest = _hexadecimal(_SHA2[values[1].as_py()])
+    return by_distinct(values[0], digest, pa.string(), rows)
 
 
 HASHING.infallible.add(

@@ -1,20 +1,16 @@
 """Flink's functions that write JSON: values, quoted text, objects and arrays."""
 
 import json
-from collections.abc import Callable, Sequence
-
-import pyarrow as pa
+from collections.abc import Sequence
 
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import STRING
-from pkray.relational.functions.function import NO_SPARK, Kernel, Value, Written
-from pkray.relational.functions.json.functions import JSON
-from pkray.relational.functions.json.values import decode, encode, to_plain
-from pkray.relational.functions.values import as_array, by_distinct
+from pkray.relational.functions.function import NO_SPARK, Written
+from pkray.relational.functions.json.functions import JSON, by_text
+from pkray.relational.functions.json.values import decode
 from pkray.relational.plan.expressions import Call, Expression
-from pkray.rows.python_values import to_python_list
 
 ABSENT, NULL = "ABSENT ON NULL", "NULL ON NULL"
 
@@ -35,10 +31,6 @@ def _unquoted(value: str) -> str:
     return found
 
 
-def _by_text(compute: Callable[[str], str]) -> Kernel:
-    return lambda call, values, rows: by_distinct(values[0], compute, pa.string(), rows)
-
-
 for _name, _about, _compute in (
     ("json_quote", "Write text as JSON: in quotes, with special characters escaped.", _quoted),
     ("json_unquote", "Read text that is quoted as JSON; other text stays as it is.", _unquoted),
@@ -47,30 +39,10 @@ for _name, _about, _compute in (
         f"{_name}(text) -> STRING",
         _about,
         signatures.takes(signatures.text),
-        _by_text(_compute),
+        by_text(_compute),
         signatures.result(STRING),
         NO_SPARK,
     )
-
-
-@JSON.only(Dialect.FLINK).infallible.kernel(
-    "json_string(value) -> STRING",
-    "Write a value as JSON.",
-    signatures.takes(signatures.anything),
-    signatures.result(STRING),
-    NO_SPARK,
-)
-def _written(call: Call, values: Sequence[Value], rows: int) -> Value:
-    kind = call.arguments[0].type
-    size = 1 if isinstance(values[0], pa.Scalar) else rows
-    found = pa.array(
-        [
-            None if value is None else encode(to_plain(value, kind, is_whole=True))
-            for value in to_python_list(as_array(values[0], size))
-        ],
-        pa.string(),
-    )
-    return found[0] if isinstance(values[0], pa.Scalar) else found
 
 
 def _member(value: Expression, on_null: str) -> Expression:
@@ -95,18 +67,15 @@ def _built(start: str, members: Sequence[Expression], end: str) -> Expression:
     return Call(whole.type, "json_built", (whole,))
 
 
-def _document(call: Call, values: Sequence[Value], rows: int) -> Value:
-    def checked(value: str) -> str:
-        try:
-            decode(value)
-        except ValueError as error:
-            raise EvaluationError(
-                f"json({value[:60]!r}): that is no JSON ({error}); JSON_QUOTE writes any text",
-                function="json",
-            ) from None
-        return value
-
-    return by_distinct(values[0], checked, pa.string(), rows)
+def _checked(value: str) -> str:
+    try:
+        decode(value)
+    except ValueError as error:
+        raise EvaluationError(
+            f"json({value[:60]!r}): that is no JSON ({error}); JSON_QUOTE writes any text",
+            function="json",
+        ) from None
+    return value
 
 
 def _json(call: Written) -> Expression:
@@ -123,7 +92,7 @@ JSON.only(Dialect.FLINK).add(
 JSON.add_inner(
     "json_document",
     "Give text that is JSON; others are refused.",
-    _document,
+    by_text(_checked),
     signatures.result(STRING),
     NO_SPARK,
 )

@@ -31,15 +31,21 @@ from pkray.relational.functions.json.values import (
     from_plain,
     length_at,
     object_at,
-    of_distinct,
     outcome_at,
     path_steps,
     query_at,
     to_plain,
     value_at,
 )
-from pkray.relational.functions.signatures import constant, result, takes, text, text_literal
-from pkray.relational.functions.values import as_array
+from pkray.relational.functions.signatures import (
+    anything,
+    constant,
+    result,
+    takes,
+    text,
+    text_literal,
+)
+from pkray.relational.functions.values import as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.rows.python_values import to_python_list
 from pkray.schema.types import DataType
@@ -77,16 +83,15 @@ def _by_path(compute: Callable[..., Any]) -> Kernel:
     def kernel(call: Call, values: Values, rows: int) -> Value:
         path, *more = (each.value for each in call.arguments[1:] if isinstance(each, Literal))
         steps = path_steps(path)
-        array = as_array(values[0], rows)
-        return of_distinct(array, lambda each: compute(each, steps, *more), call.type.arrow)
+        kind = call.type.arrow
+        return by_distinct(values[0], lambda each: compute(each, steps, *more), kind, rows)
 
     return kernel
 
 
-def _by_text(compute: Callable[[str], Any]) -> Kernel:
-    return lambda call, values, rows: of_distinct(
-        as_array(values[0], rows), compute, call.type.arrow
-    )
+def by_text(compute: Callable[[str], Any]) -> Kernel:
+    """Make a kernel that computes what each distinct text gives."""
+    return lambda call, values, rows: by_distinct(values[0], compute, call.type.arrow, rows)
 
 
 def _is_json(text: str) -> bool:
@@ -154,7 +159,7 @@ def _outcome(call: Call, values: Values, rows: int) -> Value:
             )
         return OUTCOMES[outcome]
 
-    return of_distinct(as_array(values[0], rows), found, call.type.arrow)
+    return by_distinct(values[0], found, call.type.arrow, rows)
 
 
 JSON.add_inner("json_outcome", "Say how an SQL/JSON call ends.", _outcome, result(INT), NO_SPARK)
@@ -178,7 +183,7 @@ JSON.infallible.add(
     "is_json(text) -> BOOLEAN",
     "Whether text is JSON.",
     takes(text),
-    _by_text(_is_json),
+    by_text(_is_json),
     result(BOOLEAN),
     NO_SPARK,
 )
@@ -186,14 +191,14 @@ JSON.infallible.add(
     "json_array_length(text) -> INT",
     "Count the elements of an array.",
     takes(text),
-    _by_text(_length),
+    by_text(_length),
     result(INT, nullable=True),
 )
 JSON.infallible.add(
     "json_object_keys(text) -> ARRAY<STRING>",
     "Give an object's names.",
     takes(text),
-    _by_text(_keys),
+    by_text(_keys),
     result(_KEYS, nullable=True),
 )
 
@@ -263,10 +268,17 @@ def _type_of_schema(arguments: tuple[Expression, ...]) -> DataType:
     _to_json,
     result(STRING),
 )
+@JSON.only(Dialect.FLINK).infallible.kernel(
+    "json_string(value) -> STRING",
+    "Write a value as JSON.",
+    takes(anything),
+    result(STRING),
+    NO_SPARK,
+)
 def _to_json_kernel(call: Call, values: Values, rows: int) -> Value:
-    kind = call.arguments[0].type
+    kind, is_whole = call.arguments[0].type, call.function == "json_string"
     written = (
-        None if value is None else encode(to_plain(value, kind))
+        None if value is None else encode(to_plain(value, kind, is_whole=is_whole))
         for value in to_python_list(as_array(values[0], rows))
     )
     return pa.array(list(written), pa.string())
@@ -288,4 +300,4 @@ def _from_json_kernel(call: Call, values: Values, rows: int) -> Value:
         found = from_plain(_read(text), call.type)
         return empty if found is None else found
 
-    return of_distinct(as_array(values[0], rows), read, call.type.arrow)
+    return by_distinct(values[0], read, call.type.arrow, rows)

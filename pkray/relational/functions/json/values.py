@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.rows.decimals import EXACT
@@ -349,10 +348,3 @@ _READERS: dict[str, Callable[[Any, DataType], Any]] = {
 def _part(kind: DataType | None) -> DataType:
     assert kind is not None
     return kind
-
-
-def of_distinct(array: pa.Array, compute: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
-    """Compute once for each distinct text; NULL stays NULL."""
-    encoded = array.cast(pa.string()).dictionary_encode()
-    results = pa.array([compute(text) for text in encoded.dictionary.to_pylist()], kind)
-    return results.take(encoded.indices)

@@ -139,8 +139,8 @@ for _name, _about, _change in (
     typed_as_first,
 )
 def _sort_array_kernel(call: Call, values: Values, rows: int) -> Value:
-    said = values[1].as_py() if isinstance(values[1], pa.Scalar) else bool(rows and values[1][0])
-    key = SortKey("", descending=not said, nulls_first=bool(said))
+    ascending = values[1].as_py()
+    key = SortKey("", descending=not ascending, nulls_first=ascending)
     return _sorted(Lists.of(values[0], rows), key).array(call.type)
 
 

@@ -89,7 +89,7 @@ def _field_spark(call: Call, arguments: Sequence[str]) -> str:
     name="field",
 )
 def _field_kernel(call: Call, values: Values, rows: int) -> Value:
-    name = values[1].as_py() if isinstance(values[1], pa.Scalar) else values[1][0].as_py()
+    name = values[1].as_py()
     names = [each.name for each in call.arguments[0].type.fields or ()]
     # Takes the row's own NULLs along.
     return pc.struct_field(as_array(values[0], rows), [names.index(name)])

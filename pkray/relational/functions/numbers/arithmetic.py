@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.keys import one_zero
@@ -77,12 +76,6 @@ define_operator("subtract", "-", "Subtract a number.", _operate, _operate_wrappi
 define_operator("multiply", "*", "Multiply two numbers.", _operate, _operate_wrapping)
 
 
-def _normalize_zero(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if isinstance(values[0], pa.Scalar):
-        return one_zero(as_array(values[0], 1))[0]
-    return one_zero(values[0])
-
-
 def _normalize_zero_spark(call: Call, arguments: Sequence[str]) -> str:
     """Write it; inside of nested keys Spark does it itself."""
     if call.type.is_nested:
@@ -93,7 +86,7 @@ def _normalize_zero_spark(call: Call, arguments: Sequence[str]) -> str:
 ARITHMETIC.infallible.add_inner(
     "normalize_zero",
     "Turn -0.0 into 0.0, so that both are one key.",
-    _normalize_zero,
+    lambda call, values, rows: one_zero(as_array(values[0], rows)),
     lambda arguments: arguments[0].type,
     spark=_normalize_zero_spark,
 )

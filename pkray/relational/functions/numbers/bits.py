@@ -117,10 +117,9 @@ def _counted(argument: Expression, dialect: Dialect) -> Expression | None:
     takes(_counted, gives=coercion.INT),
 )
 def _bit_count(call: Call, values: Sequence[Value], rows: int) -> Value:
-    numbers = np.atleast_1d(numpy_of(values[0])).astype(np.int64)
+    numbers = numpy_of(as_array(values[0], rows)).astype(np.int64)
     counts = _NIBBLES[numbers.view(np.uint8).reshape(-1, 8)].sum(axis=1).astype(np.int32)
-    result = counts[0] if isinstance(values[0], pa.Scalar) else counts
-    return from_numpy(result, values, pa.int32(), rows)
+    return from_numpy(counts, values, pa.int32(), rows)
 
 
 @parameter("an integer")
@@ -162,7 +161,8 @@ MATHEMATICS.infallible.add(
 
 def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     """Write the 64 bits of a BIGINT in digits of 1 or 4 bits, without zeros before them."""
-    numbers = np.atleast_1d(numpy_of(values[0])).astype(">i8").view(np.uint8)
+    column = as_array(values[0], rows)
+    numbers = numpy_of(column).astype(">i8").view(np.uint8)
     if call.function == "bin":
         letters = (np.unpackbits(numbers) + ord("0")).astype(np.uint8)
         width = 64
@@ -175,9 +175,7 @@ def digits_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     text = pa.StringArray.from_buffers(count, offsets, pa.py_buffer(letters.tobytes()))
     trimmed = pc.utf8_ltrim(text, "0")
     trimmed = pc.if_else(pc.equal(trimmed, ""), "0", trimmed)
-    if isinstance(values[0], pa.Scalar):
-        return trimmed[0] if values[0].is_valid else pa.scalar(None, pa.string())
-    return pc.if_else(values[0].is_valid(), trimmed, pa.scalar(None, pa.string()))
+    return pc.if_else(column.is_valid(), trimmed, pa.scalar(None, pa.string()))
 
 
 MATHEMATICS.infallible.add(
@@ -241,7 +239,7 @@ def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
     bases = [int(value.as_py() or 0) for value in values[1:] if isinstance(value, pa.Scalar)]
     if not 2 <= bases[0] <= 36 or not 2 <= abs(bases[1]) <= 36:
         return pa.scalar(None, pa.string())
-    texts = as_array(values[0], 1 if isinstance(values[0], pa.Scalar) else rows)
+    texts = as_array(values[0], rows)
     alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"[: bases[0]]
     body = pc.ascii_lower(pc.utf8_trim_whitespace(texts))
     negative = pc.starts_with(body, "-").fill_null(False).to_numpy(zero_copy_only=False)
@@ -256,5 +254,5 @@ def _conv(call: Call, values: Sequence[Value], rows: int) -> Value:
     result = _write_digits(unsigned, bases[1])
     result = pc.if_else(pa.array(minus_zero), "-0", result)
     empty = pc.equal(pc.utf8_length(pc.utf8_trim(texts, " ")), 0)
-    result = pc.if_else(pc.or_kleene(empty, texts.is_null()), pa.scalar(None, pa.string()), result)
-    return result[0] if isinstance(values[0], pa.Scalar) else result
+    missing = pc.or_kleene(empty, texts.is_null())
+    return pc.if_else(missing, pa.scalar(None, pa.string()), result)

@@ -81,9 +81,7 @@ def _round(call: Call, values: Sequence[Value], rows: int) -> Value:
         return decimals.fit(call, values, decimals.rounded(wide, digits, mode), rows)
     if root in INTEGERS:
         return value if digits >= 0 else _round_integer(call, values, digits, mode, rows)
-    if isinstance(value, pa.Scalar):
-        return _round_floats(as_array(value, 1), digits, mode)[0]
-    return _round_floats(value, digits, mode)
+    return _round_floats(as_array(value, rows), digits, mode)
 
 
 def _round_integer(call: Call, values: Sequence[Value], digits: int, mode: str, rows: int) -> Value:

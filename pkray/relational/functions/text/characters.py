@@ -60,14 +60,13 @@ def _kind(letter: str) -> int:
 
 
 def _masked(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if isinstance(values[0], pa.Scalar):
-        return _masked(call, [as_array(values[0], 1), *values[1:]], 1)[0]
+    texts = as_array(values[0], rows)
     letters = [each.as_py() for each in values[1:]]
     codes = np.array([-1 if each is None else ord(each) for each in letters])
-    points, starts = code_points(values[0])
+    points, starts = code_points(texts)
     masks = codes[_by_character(points, _kind)]
     twice = (masks >= 0) & (points > 0xFFFF)
-    return spelled(np.where(masks < 0, points, masks), 1 + twice, starts, values[0])
+    return spelled(np.where(masks < 0, points, masks), 1 + twice, starts, texts)
 
 
 TEXT.infallible.add(
@@ -79,9 +78,7 @@ TEXT.infallible.add(
 
 
 def _luhn(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if isinstance(values[0], pa.Scalar):
-        return _luhn(call, [as_array(values[0], 1)], 1)[0]
-    texts = values[0]
+    texts = as_array(values[0], rows)
     points, starts = code_points(texts)
     size = np.diff(starts)
     row = np.repeat(np.arange(len(texts)), size)

@@ -1,6 +1,6 @@
 """Functions that turn text into bytes of a charset, or of a format, and back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.functions import signatures
 from pkray.relational.functions.coercion import BYTES, STRING, is_null_literal
-from pkray.relational.functions.function import Family, Kernel, Parameter, Resolver, Value, Written
+from pkray.relational.functions.function import Family, Kernel, Parameter, Resolver, Written
 from pkray.relational.functions.text.encodings import from_base64, from_hex
 from pkray.relational.functions.text.slices import bytes_of, code_points, is_ascii, spelled
 from pkray.relational.functions.values import as_array, by_distinct
@@ -67,12 +67,7 @@ def _cannot(name: str, texts: pa.Array, wrong: Any, charset: str) -> EvaluationE
 
 
 def _by_array(compute: Callable[[Call, pa.Array], pa.Array]) -> Kernel:
-    def kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
-        if isinstance(values[0], pa.Scalar):
-            return compute(call, as_array(values[0], 1))[0]
-        return compute(call, values[0])
-
-    return kernel
+    return lambda call, values, rows: compute(call, as_array(values[0], rows))
 
 
 def _encoded(call: Call, texts: pa.Array) -> pa.Array:

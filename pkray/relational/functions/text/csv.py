@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.errors import QueryError
@@ -177,10 +176,9 @@ TEXT.add(
 
 
 def _quoted(call: Call, values: Sequence[Value], rows: int) -> Value:
-    if isinstance(values[0], pa.Scalar):
-        return _quoted(call, [as_array(values[0], 1), *values[1:]], 1)[0]
     sep, null, first = (each.as_py() for each in values[1:])
-    trimmed = pc.replace_substring_regex(values[0], r"^[\x00-\x20]+|[\x00-\x20]+\z", "")
+    texts = as_array(values[0], rows)
+    trimmed = pc.replace_substring_regex(texts, r"^[\x00-\x20]+|[\x00-\x20]+\z", "")
     start = "|^#" if first else ""
     needs = pc.match_substring_regex(trimmed, rf'^\z|["\n\r\x{{{ord(sep):x}}}]{start}')
     escaped = pc.replace_substring(trimmed, '"', '\\"')

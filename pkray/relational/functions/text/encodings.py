@@ -26,8 +26,8 @@ from pkray.relational.functions.signatures import (
     text,
     text_or_bytes,
 )
-from pkray.relational.functions.text.slices import join_bytes
-from pkray.relational.functions.text.text_function import plainly, text_function
+from pkray.relational.functions.text.slices import bytes_of, join_bytes
+from pkray.relational.functions.text.text_function import text_function
 from pkray.relational.functions.values import as_array, by_distinct, numpy_of, zero
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import INTEGERS, STRINGS, DataType
@@ -36,15 +36,8 @@ TEXT = Family("text")
 
 
 def _ascii(call: Call, values: Sequence[Value], rows: int) -> Value:
-    value = values[0]
-    if isinstance(value, pa.Scalar):
-        return pa.scalar(ord(value.as_py()[0]) if value.as_py() else None if value.as_py() is None
-                         else 0, pa.int32())  # fmt: skip
-    first = pc.utf8_slice_codeunits(value, 0, 1)
-    known = first.dictionary_encode()
-    codes = [ord(letter) if letter else 0 for letter in known.dictionary.to_pylist()]
-    table = pa.array(codes, pa.int32())
-    return table.take(known.indices)
+    first = pc.utf8_slice_codeunits(values[0], 0, 1)
+    return by_distinct(first, lambda each: ord(each) if each else 0, pa.int32(), rows)
 
 
 text_function(
@@ -55,11 +48,10 @@ _LETTERS = constants.texts([chr(number) for number in range(256)] + [""])
 
 
 def _chr(call: Call, values: Sequence[Value], rows: int) -> Value:
-    codes = np.atleast_1d(numpy_of(values[0]))
+    column = as_array(values[0], rows)
+    codes = numpy_of(column)
     letters = _LETTERS.take(pa.array(np.where(codes < 0, 256, codes & 255)))
-    if isinstance(values[0], pa.Scalar):
-        return letters[0] if values[0].is_valid else pa.scalar(None, pa.string())
-    return pc.if_else(values[0].is_valid(), letters, pa.scalar(None, pa.string()))
+    return pc.if_else(column.is_valid(), letters, pa.scalar(None, pa.string()))
 
 
 text_function(
@@ -68,26 +60,19 @@ text_function(
 )  # fmt: skip
 
 
-def _bytes(value: Value, rows: int) -> tuple[pa.Array, Any, Any]:
-    """Give an array of BYTES without offset, its offsets (int64) and its bytes."""
-    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
-    array = pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array
-    _, offsets, data = array.buffers()
-    starts = np.frombuffer(offsets, np.int32)[: len(array) + 1].astype(np.int64)
-    raw = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
-    return array, starts, raw
+def _bytes(array: pa.Array) -> tuple[Any, Any]:
+    """Give the offsets (int64, from the first byte) and the bytes of BYTES or text."""
+    return bytes_of(pa.concat_arrays([array, array.slice(0, 0)]) if array.offset else array)
 
 
-def _made(
-    value: Value, array: pa.Array, raw: Any, offsets: Any, kind: pa.DataType, bad: Any = None
-) -> Value:
+def _made(array: pa.Array, raw: Any, offsets: Any, kind: pa.DataType, bad: Any = None) -> pa.Array:
     """Make text or BYTES of bytes; NULL where the argument is NULL or `bad`."""
     found = join_bytes(raw, offsets[:-1], offsets[1:], kind)
     missing = array.is_null().to_numpy(zero_copy_only=False)
     missing = missing if bad is None else missing | bad
     if missing.any():
         found = pc.if_else(pa.array(missing), pa.scalar(None, kind), found)
-    return found[0] if isinstance(value, pa.Scalar) else found
+    return found
 
 
 _HEX = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -117,28 +102,29 @@ def _digits(argument: Expression, dialect: Dialect) -> Expression | None:
 def _hex_digits(call: Call, values: Sequence[Value], rows: int) -> Value:
     if call.arguments[0].type.root == "BIGINT":
         return digits_text(call, values, rows)
-    array, starts, raw = _bytes(values[0], rows)
+    array = as_array(values[0], rows)
+    starts, raw = _bytes(array)
     letters = np.stack([_HEX[raw >> 4], _HEX[raw & 15]], axis=1).ravel()
-    return _made(values[0], array, letters, starts * 2, pa.string())
+    return _made(array, letters, starts * 2, pa.string())
 
 
-def from_hex(texts: Value) -> Value:
+def from_hex(texts: pa.Array) -> pa.Array:
     """Read bytes in hexadecimal digits; NULL where there are others."""
     odd = pc.equal(pc.bit_wise_and(pc.binary_length(texts), 1), 1)
     even = pc.if_else(odd, pc.binary_join_element_wise("0", texts, ""), texts)
-    array, starts, raw = _bytes(even, 1 if isinstance(even, pa.Scalar) else len(even))
+    starts, raw = _bytes(even)
     raw = raw[: starts[-1]]
     digits = _UNHEX[raw]
     wrong = np.concatenate(([0], np.cumsum(digits == 255)))
     bad = wrong[starts[1:]] > wrong[starts[:-1]]
     data = (digits[::2] << 4) | (digits[1::2] & 15)
-    return _made(even, array, data, starts // 2, pa.binary(), bad)
+    return _made(even, data, starts // 2, pa.binary(), bad)
 
 
 text_function(
     "unhex(digits STRING) -> BYTES",
     "Read bytes in hexadecimal digits; NULL where there are others.", [text],
-    plainly(from_hex), gives=BYTES,
+    lambda call, values, rows: from_hex(as_array(values[0], rows)), gives=BYTES,
     nullable=True,
 )  # fmt: skip
 _BASE64 = np.frombuffer(
@@ -148,9 +134,9 @@ _UNBASE64 = np.full(256, 255, np.uint8)
 _UNBASE64[_BASE64] = np.arange(64)
 
 
-def to_base64(value: Value, rows: int = 1) -> Value:
+def to_base64(array: pa.Array) -> pa.Array:
     """Write bytes in base 64."""
-    array, starts, raw = _bytes(value, rows)
+    starts, raw = _bytes(array)
     size = np.diff(starts)
     blocks = (size + 2) // 3
     ends = np.concatenate(([0], np.cumsum(blocks)))
@@ -165,19 +151,19 @@ def to_base64(value: Value, rows: int = 1) -> Value:
     last = ends[1:] - 1
     letters[last[rest == 1], 2:] = ord("=")
     letters[last[rest == 2], 3] = ord("=")
-    return _made(value, array, letters.ravel(), ends * 4, pa.string())
+    return _made(array, letters.ravel(), ends * 4, pa.string())
 
 
 text_function(
     "base64(bytes) -> STRING", "Write bytes in base 64.", [binary],
-    lambda call, values, rows: to_base64(values[0], rows),
+    lambda call, values, rows: to_base64(as_array(values[0], rows)),
 )  # fmt: skip
 
 
 def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
-    bare = pc.replace_substring_regex(values[0], "[^A-Za-z0-9+/=]", "")
-    bare = pc.utf8_rtrim(bare, "=")
-    _, starts, raw = _bytes(bare, rows)
+    texts = as_array(values[0], rows)
+    bare = pc.utf8_rtrim(pc.replace_substring_regex(texts, "[^A-Za-z0-9+/=]", ""), "=")
+    starts, raw = _bytes(bare)
     size = np.diff(starts)
     letters = _UNBASE64[raw[: starts[-1]]]
     wrong = np.concatenate(([0], np.cumsum(letters == 255)))
@@ -185,17 +171,17 @@ def _unbase64(call: Call, values: Sequence[Value], rows: int) -> Value:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise EvaluationError(
-            f"unbase64({as_array(values[0], rows)[row].as_py()!r}) is not written in base 64",
+            f"unbase64({texts[row].as_py()!r}) is not written in base 64",
             function="unbase64",
             row=row,
         )
     return from_base64(bare)
 
 
-def from_base64(texts: Value) -> Value:
+def from_base64(texts: pa.Array) -> pa.Array:
     """Read text that is written in base 64; what else there is must be left out or counts as A."""
     bare = pc.utf8_rtrim(texts, "=")
-    array, starts, raw = _bytes(bare, 1 if isinstance(bare, pa.Scalar) else len(bare))
+    starts, raw = _bytes(bare)
     size = np.diff(starts)
     letters = _UNBASE64[raw[: starts[-1]]]
     blocks = (size + 3) // 4
@@ -206,8 +192,7 @@ def from_base64(texts: Value) -> Value:
     data = np.stack([a << 2 | b >> 4, b << 4 | c >> 2, c << 6 | d], axis=1).ravel()
     stops = ends[:-1] * 3 + size * 3 // 4
     found = join_bytes(data, ends[:-1] * 3, stops, pa.binary())
-    found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.binary()))
-    return found[0] if isinstance(texts, pa.Scalar) else found
+    return pc.if_else(texts.is_valid(), found, pa.scalar(None, pa.binary()))
 
 
 text_function(
@@ -230,14 +215,10 @@ def _format_number(call: Written) -> Expression:
     return Call(STRING.with_nullable(nullable), "format_number", pair)
 
 
-def _formatted_floats(value: Value, array: pa.Array, digits: int) -> Value:
-    """Write each distinct float, rounded by the exact value that its bits have."""
-    known = array.dictionary_encode()
-    names = {"nan": "NaN", "inf": "∞", "-inf": "-∞"}
-    texts = [format(each, f",.{digits}f") for each in known.dictionary.to_pylist()]
-    table = pa.array([names.get(each, each) for each in texts], pa.string())
-    found = table.take(known.indices)
-    return found[0] if isinstance(value, pa.Scalar) else found
+def _formatted_float(value: float, digits: int) -> str:
+    """Write a float, rounded by the exact value that its bits have."""
+    said = format(value, f",.{digits}f")
+    return {"nan": "NaN", "inf": "∞", "-inf": "-∞"}.get(said, said)
 
 
 @TEXT.kernel(
@@ -249,10 +230,9 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
     digits = values[1].as_py()
     if digits is None or digits < 0:
         return pa.scalar(None, pa.string())
-    value = values[0]
-    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
+    array = as_array(values[0], rows)
     if pa.types.is_floating(array.type):
-        return _formatted_floats(value, array, digits)
+        return by_distinct(array, lambda each: _formatted_float(each, digits), pa.string(), rows)
     scale = array.type.scale
     wide = array.cast(pa.decimal256(decimals.WIDE, scale))
     near = pc.abs(decimals.rounded(wide, digits, "half_to_even"))
@@ -263,21 +243,19 @@ def _formatted(call: Call, values: Sequence[Value], rows: int) -> Value:
     whole = pc.utf8_ltrim(pc.utf8_reverse(groups), ",")
     sign = pc.if_else(pc.less(array, zero(array.type)), "-", "")
     found = pc.binary_join_element_wise(sign, whole, parts.field("rest"), "")
-    found = pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
-    return found[0] if isinstance(value, pa.Scalar) else found
+    return pc.if_else(array.is_valid(), found, pa.scalar(None, pa.string()))
 
 
 def _flink_text(call: Call, values: Sequence[Value], rows: int) -> Value:
     value, kind = values[0], call.arguments[0].type
     if kind.root == "BOOLEAN":
         return pc.if_else(value, "TRUE", "FALSE")
-    array = as_array(value, 1 if isinstance(value, pa.Scalar) else rows)
+    array = as_array(value, rows)
     texts = array.cast(pa.timestamp(array.type.unit)).cast(pa.string())
     digits = {"ms": 3, "us": 6, "ns": 9}[array.type.unit]
     precision = kind.precision or 0
     cut = digits - precision if precision else digits + 1
-    found = pc.utf8_slice_codeunits(texts, 0, -cut) if cut else texts
-    return found[0] if isinstance(value, pa.Scalar) else found
+    return pc.utf8_slice_codeunits(texts, 0, -cut) if cut else texts
 
 
 def _spark_flink_text(call: Call, arguments: Sequence[str]) -> str:

@@ -57,9 +57,7 @@ def _by_pattern(
             pattern = pattern_of(call.function, chosen[1].as_py())
             return compute(texts, pattern, [each.as_py() for each in chosen[2:]])
 
-        size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
-        found = per_constants(values, range(1, len(values)), some, kind, size)
-        return found if isinstance(found, pa.Scalar) or size == rows else found[0]
+        return per_constants(values, range(1, len(values)), some, kind, rows)
 
     return kernel
 

@@ -41,8 +41,7 @@ def _found(texts: Value, wanted: Value, rows: int) -> Value:
         numbers = np.where(at.fill_null(-1).to_numpy() < 0, 0, before)
         return from_numpy(numbers, [array], pa.int32(), count)
 
-    size = 1 if isinstance(texts, pa.Scalar) and isinstance(wanted, pa.Scalar) else rows
-    return slices.per_constants([texts, wanted], [1], locate, pa.int32(), size)
+    return slices.per_constants([texts, wanted], [1], locate, pa.int32(), rows)
 
 
 _NO_INT = constants.null(pa.int32())
@@ -168,8 +167,6 @@ text_function(
 
 
 def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
-    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
-
     def split(some: Sequence[Value], count: int) -> Value:
         array = as_array(some[0], count)
         delimiter = some[1].as_py()
@@ -191,8 +188,7 @@ def _split_part(call: Call, values: Sequence[Value], rows: int) -> Value:
         missing = pc.or_(array.is_null(), as_array(some[2], count).is_null())
         return pc.if_else(missing, pa.scalar(None, pa.string()), pc.fill_null(taken, ""))
 
-    found = slices.per_constants(values, [1], split, pa.string(), size)
-    return found if isinstance(found, pa.Scalar) or size == rows else found[0]
+    return slices.per_constants(values, [1], split, pa.string(), rows)
 
 
 text_function(
@@ -236,10 +232,8 @@ text_function(
 
 def _levenshtein(call: Call, values: Sequence[Value], rows: int) -> Value:
     """Fill the table of distances a cell at a time, for all rows at once."""
-    size = 1 if all(isinstance(value, pa.Scalar) for value in values) else rows
-    left, right = (_code_points(as_array(value, size)) for value in values)
-    (one, one_size), (other, other_size) = left, right
-    previous = np.tile(np.arange(other.shape[1] + 1), (size, 1))
+    (one, one_size), (other, other_size) = (_code_points(as_array(each, rows)) for each in values)
+    previous = np.tile(np.arange(other.shape[1] + 1), (rows, 1))
     result = np.where(one_size == 0, other_size, 0)
     for row in range(one.shape[1]):
         current = np.empty_like(previous)
@@ -253,8 +247,7 @@ def _levenshtein(call: Call, values: Sequence[Value], rows: int) -> Value:
         previous = current
         done = one_size == row + 1
         result[done] = previous[done, other_size[done]]
-    found = from_numpy(result, [as_array(value, size) for value in values], pa.int32(), size)
-    return found[0] if size == 1 and rows != 1 else found
+    return from_numpy(result, values, pa.int32(), rows)
 
 
 def _code_points(texts: pa.Array) -> tuple[Any, Any]:

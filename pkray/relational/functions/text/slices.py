@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.relational.functions.function import Value
-from pkray.relational.functions.values import as_array, numpy_of, part_of, validity
+from pkray.relational.functions.values import as_array, numpy_of, validity
 
 
 def bytes_of(texts: pa.Array) -> tuple[Any, Any]:
@@ -162,18 +162,3 @@ def _taken(value: Value, rows: pa.Array, is_constant: bool) -> Value:
     if isinstance(value, pa.Scalar):
         return value
     return value[rows[0].as_py()] if is_constant else value.take(rows)
-
-
-__all__ = [
-    "bytes_of",
-    "characters_before",
-    "code_points",
-    "is_ascii",
-    "join_bytes",
-    "lengths_of",
-    "part_of",
-    "per_constants",
-    "slice_rows",
-    "sliced",
-    "spelled",
-]

@@ -11,7 +11,8 @@ from pkray import constants
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BYTES, INT, STRING, cast_to, is_null_literal
-from pkray.relational.functions.function import Family, Value, Written, wrong_argument
+from pkray.relational.functions.function import Family, Kernel, Value, Written, wrong_argument
+from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.signatures import (
     binary,
     integer,
@@ -22,7 +23,7 @@ from pkray.relational.functions.signatures import (
     text_or_bytes,
 )
 from pkray.relational.functions.text.slices import is_ascii, lengths_of, per_constants, sliced
-from pkray.relational.functions.text.text_function import mask_of, plainly, text_function
+from pkray.relational.functions.text.text_function import mask_of, text_function
 from pkray.relational.functions.values import all_scalars, as_array, by_distinct
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import BINARIES, DataType
@@ -51,7 +52,7 @@ _LONGER_SMALL = "[İΣ]"
 
 def _cased(
     plain: Callable[[pa.Array], pa.Array], special: str, whole: Callable[[str], str]
-) -> Callable[[Value], Value]:
+) -> Callable[[pa.Array], pa.Array]:
     """Make a function that changes the case of letters as Unicode says.
 
     Args:
@@ -60,9 +61,7 @@ def _cased(
         whole: Python's, which knows all.
     """
 
-    def compute(value: Value) -> Value:
-        if isinstance(value, pa.Scalar):
-            return compute(as_array(value, 1))[0]
+    def compute(value: pa.Array) -> pa.Array:
         if is_ascii(value):
             return plain(value)
         marked = pc.fill_null(pc.match_substring_regex(value, special), False)
@@ -80,9 +79,7 @@ _upper = _cased(pc.utf8_upper, _LONGER_CAPITALS, str.upper)
 _lower = _cased(pc.utf8_lower, _LONGER_SMALL, str.lower)
 
 
-def _initcap(value: Value) -> Value:
-    if isinstance(value, pa.Scalar):
-        return _initcap(as_array(value, 1))[0]
+def _initcap(value: pa.Array) -> pa.Array:
     words = pc.split_pattern(value, SPACE)
     lists = pa.ListArray.from_arrays(words.offsets, _titled(words.values), mask=mask_of(value))
     return pc.binary_join(lists, SPACE)
@@ -93,31 +90,31 @@ _titled = _cased(
 )
 
 
-def _octets(value: Value) -> Value:
-    return pc.binary_length(value)
+def _by_column(compute: Callable[[pa.Array], pa.Array]) -> Kernel:
+    return lambda call, values, rows: compute(as_array(values[0], rows))
 
 
 text_function(
     "upper(text) -> STRING", "Write text in capital letters.", [text],
-    plainly(_upper), synonyms=("ucase",),
+    _by_column(_upper), synonyms=("ucase",),
 )  # fmt: skip
 text_function(
     "lower(text) -> STRING", "Write text in small letters.", [text],
-    plainly(_lower), synonyms=("lcase",),
+    _by_column(_lower), synonyms=("lcase",),
 )  # fmt: skip
 text_function(
     "initcap(text) -> STRING",
     "Begin each word, after a space, with a capital letter, and write the rest in small ones.",
-    [text], plainly(_initcap),
+    [text], _by_column(_initcap),
 )  # fmt: skip
 text_function(
     "length(text | bytes) -> INT", "Count the characters of text, the bytes of BYTES.",
-    [text_or_bytes], plainly(lengths_of), gives=INT,
+    [text_or_bytes], by_arrow(lengths_of), gives=INT,
     synonyms=("char_length", "character_length", "len"),
 )  # fmt: skip
 text_function(
     "octet_length(text | bytes) -> INT", "Count bytes.", [text_or_bytes],
-    plainly(_octets), gives=INT,
+    by_arrow(pc.binary_length), gives=INT,
 )  # fmt: skip
 text_function(
     "bit_length(text | bytes) -> INT", "Count bits.", [text_or_bytes],
@@ -140,7 +137,7 @@ TEXT.infallible.add(
     "reverse(text | bytes) -> STRING | BYTES",
     "Turn text (or bytes, or an array) round.",
     _reverse,
-    plainly(_reversed),
+    by_arrow(_reversed),
 )
 
 

@@ -1,12 +1,12 @@
 """Define functions of text."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.relational.functions.coercion import STRING
-from pkray.relational.functions.function import Family, Parameter, Value
+from pkray.relational.functions.function import Family, Parameter
 from pkray.relational.functions.signatures import Gives, takes
 
 TEXT = Family("text")
@@ -37,11 +37,6 @@ def text_function(
         fallible=fallible,
         name=name,
     )
-
-
-def plainly(compute: Callable[..., Value]) -> Any:
-    """Make a kernel of a function of the arguments."""
-    return lambda call, values, rows: compute(*values)
 
 
 def mask_of(value: pa.Array) -> pa.Array | None:

@@ -210,7 +210,7 @@ def _next_day(call: Call, values: Sequence[Value], rows: int) -> Value:
     ),
 )
 def _timestampdiff(call: Call, values: Sequence[Value], rows: int) -> Value:
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
+    unit = values[0].as_py()
     start, end = (times_of(as_array(value, rows)) for value in values[1:])
     if unit in MONTHS:
         months = calendar.months_between(start, end)

@@ -98,12 +98,6 @@ def _with_unit(call: Written) -> Expression:
     return typed_call(call.name, unit, *taken)
 
 
-def _size(values: Sequence[Value]) -> int:
-    """Give the milliseconds of a constant unit; 1 where a millisecond is more than it."""
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
-    return max(MICROS[unit] // 1000, 1)
-
-
 def with_time(call: Written, kind: DataType) -> Expression:
     """Resolve make_timestamp(date [, time [, zone]])."""
     parameters = (date, time_of_day, signatures.text) if kind is LTZ else (date, time_of_day)
@@ -183,7 +177,8 @@ for _name, _what, _kind in (
     signatures.result(CLOCK),
 )
 def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
-    millis, size = times_of(as_array(values[1], rows)).ticks, _size(values) if rows else 1
+    millis = times_of(as_array(values[1], rows)).ticks
+    size = max(MICROS[values[0].as_py()] // 1000, 1)
     return built(millis // size * size, call.type, values, rows)
 
 
@@ -195,6 +190,5 @@ def _trunc(call: Call, values: Sequence[Value], rows: int) -> Value:
 )
 def _diff(call: Call, values: Sequence[Value], rows: int) -> Value:
     start, end = (times_of(as_array(value, rows)).ticks for value in values[1:])
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else "microsecond"
-    away = (end - start) * 1000
-    return built(np.sign(away) * (np.abs(away) // MICROS[unit]), call.type, values, rows)
+    away, size = (end - start) * 1000, MICROS[values[0].as_py()]
+    return built(np.sign(away) * (np.abs(away) // size), call.type, values, rows)

@@ -20,19 +20,14 @@ from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import STRINGS, TIMESTAMPS, DataType
 
 
-def _said(value: Value) -> str:
-    """Give a constant argument."""
-    said: str = value.as_py() if isinstance(value, pa.Scalar) else value[0].as_py()
-    return said
-
-
 def _parse(call: Call, values: Sequence[Value], rows: int) -> Value:
     written = as_array(values[0], rows)
     if not rows:
         return pa.array([], call.type.arrow)
-    micros, good = time_patterns.read(written, _said(values[1]))
+    pattern = values[1].as_py()
+    micros, good = time_patterns.read(written, pattern)
     if call.function == "parse_timestamp":
-        problem = f"is no time as {_said(values[1])!r} says; try_to_timestamp gives NULL for it"
+        problem = f"is no time as {pattern!r} says; try_to_timestamp gives NULL for it"
         refuse_known(call, values, ~good, problem, rows)
         return built(micros, call.type, values, rows)
     return built(micros, call.type, values, rows, bad=~good)
@@ -122,7 +117,7 @@ def _parse_spark(name: str) -> SparkText:
     result(STRING),
 )
 def _date_format(call: Call, values: Sequence[Value], rows: int) -> Value:
-    written = time_patterns.write(times_of(as_array(values[0], rows)), _said(values[1]))
+    written = time_patterns.write(times_of(as_array(values[0], rows)), values[1].as_py())
     return pc.if_else(pa.array(null_rows(values, rows)), None, written)
 
 

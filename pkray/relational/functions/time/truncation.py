@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-import pyarrow as pa
 
 from pkray.errors import QueryError
 from pkray.relational.functions import coercion
@@ -75,7 +74,7 @@ def _trunc(call: Written) -> Expression:
 def _cut_kernel(call: Call, values: Sequence[Value], rows: int) -> Value:
     if not isinstance(call.arguments[0], Literal):
         return _cut_by_column(call, values, rows)
-    unit = values[0].as_py() if isinstance(values[0], pa.Scalar) else values[0][0].as_py()
+    unit = values[0].as_py()
     times = times_of(as_array(values[1], rows))
     cut = calendar.truncated(times, unit)
     if call.function == "date_ceil":
