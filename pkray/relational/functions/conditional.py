@@ -59,7 +59,8 @@ def _if(call: Written) -> Expression:
     return case_of([condition], chosen, call.dialect)
 
 
-def _is_null(value: Expression) -> Expression:
+def is_null(value: Expression) -> Expression:
+    """Make the question whether a value is NULL."""
     return Call(coercion.BOOLEAN.with_nullable(False), "is_null", (value,))
 
 
@@ -105,7 +106,7 @@ def _decode(call: Written) -> Expression:
     value, *rest = call.between(3, None)
     default = rest.pop() if len(rest) % 2 else coercion.untyped_null()
     conditions = [
-        _is_null(value)
+        is_null(value)
         if coercion.is_null_literal(each)
         else function.resolve("not_distinct", (value, each), call.dialect)
         for each in rest[::2]

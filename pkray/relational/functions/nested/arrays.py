@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pkray.columns.keys import argsort, codes, one_zero, ranks
 from pkray.errors import QueryError
 from pkray.relational.functions.coercion import BOOLEAN, STRING, any_nullable, cast_to, coerced
+from pkray.relational.functions.conditional import case_of, is_null
 from pkray.relational.functions.function import Kernel, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
@@ -18,7 +19,6 @@ from pkray.relational.functions.nested.arguments import (
     Values,
     array_type,
     element_of,
-    takes_element,
     typed_as_first,
     with_element,
     without_nulls,
@@ -218,10 +218,20 @@ def _array_join_kernel(call: Call, values: Values, rows: int) -> Value:
     return pc.if_else(pa.array(null), None, joined)
 
 
+def _remove(call: Written) -> Expression:
+    """Resolve array_remove; in flink NULL is an element like others."""
+    array, value = with_element(call)
+    removed = typed_call("array_remove", array, value)
+    if call.dialect is not FLINK:
+        return removed
+    known = cast_to(typed_call("array_compact", array), removed.type)
+    return case_of([is_null(value)], [known, removed], call.dialect)
+
+
 @NESTED.infallible.kernel(
     "array_remove(ARRAY, x) -> ARRAY",
-    "Leave elements out that equal x.",
-    takes_element,
+    "Leave elements out that equal x; in flink NULL equals NULL.",
+    _remove,
     typed_as_first,
 )
 def _remove_kernel(call: Call, values: Values, rows: int) -> Value:

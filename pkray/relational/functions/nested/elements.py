@@ -8,7 +8,15 @@ from pkray.columns.keys import argsort, ranks
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.functions import coercion, signatures
 from pkray.relational.functions.comparison import equal_values
-from pkray.relational.functions.function import Kernel, Value, Written, typed_call, wrong_argument
+from pkray.relational.functions.conditional import case_of, is_null
+from pkray.relational.functions.function import (
+    Kernel,
+    Value,
+    Written,
+    resolve,
+    typed_call,
+    wrong_argument,
+)
 from pkray.relational.functions.nested.arguments import (
     ARRAY,
     ARRAY_OR_MAP,
@@ -23,6 +31,7 @@ from pkray.relational.functions.nested.arguments import (
     takes_element,
     typed_as_element,
     value_of,
+    with_element,
 )
 from pkray.relational.functions.nested.lists import Lists, whole_numbers
 from pkray.relational.functions.nested.rows import field
@@ -206,10 +215,26 @@ def _size_kernel(call: Call, values: Values, rows: int) -> Value:
     return pa.array(lists.lengths.astype(np.int32), mask=lists.null)
 
 
+def _contains(call: Written) -> Expression:
+    """Resolve array_contains; in flink NULL is an element like others."""
+    array, value = with_element(call)
+    found = typed_call("array_contains", array, value)
+    if call.dialect is SPARK:
+        return found
+    elements, known = (
+        typed_call("size", each) for each in (array, typed_call("array_compact", array))
+    )
+    has_null = resolve("less", (known, elements), call.dialect)
+    among_nulls = resolve("and", (is_null(value), has_null), call.dialect)
+    none = coercion.untyped_null()
+    return case_of([is_null(array), is_null(found)], [none, among_nulls, found], call.dialect)
+
+
 @NESTED.infallible.kernel(
     "array_contains(ARRAY, x) -> BOOLEAN",
-    "Whether an element equals x; NULL where none does and one is NULL.",
-    takes_element,
+    "Whether an element equals x; NULL where none does and one is NULL, in flink FALSE; there "
+    "NULL equals NULL.",
+    _contains,
     _contains_type,
 )
 def _contains_kernel(call: Call, values: Values, rows: int) -> Value:

@@ -9,8 +9,9 @@ import pyarrow.compute as pc
 
 from pkray import constants
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions import function
+from pkray.relational.functions import coercion, function
 from pkray.relational.functions.coercion import BYTES, INT, STRING, cast_to, is_null_literal
+from pkray.relational.functions.conditional import case_of
 from pkray.relational.functions.function import Family, Kernel, Value, Written, wrong_argument
 from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.signatures import (
@@ -205,13 +206,25 @@ def _pads(call: Written) -> Expression:
     of_bytes = all(each.type.root in BINARIES for each in (value, *filling))
     part, kind, default = (binary, BYTES, b"\0") if of_bytes else (text, STRING, SPACE)
     chosen = filling or [Literal(kind.with_nullable(False), default)]
-    return takes(part, integer, part, gives=kind)(call._replace(arguments=(value, size, *chosen)))
+    call = call._replace(arguments=(value, size, *chosen))
+    padded = takes(part, integer, part, gives=kind)(call)
+    if call.dialect is Dialect.SPARK:
+        return padded
+    nothing = Literal(kind.with_nullable(False), b"" if of_bytes else "")
+    zero = Literal(INT.with_nullable(False), 0)
+    tests = [
+        function.resolve("less", (size, zero), call.dialect),
+        function.resolve("equal", (chosen[0], nothing), call.dialect),
+    ]
+    none = coercion.untyped_null()
+    return case_of(tests, [none, none, padded], call.dialect)
 
 
 for _name, _where in (("lpad", "left"), ("rpad", "right")):
     TEXT.infallible.add(
         f"{_name}(text | bytes, length INT [, filling]) -> STRING | BYTES",
-        f"Fill text (or bytes) up on the {_where} to a length, or cut it to that.",
+        f"Fill text (or bytes) up on the {_where} to a length, or cut it to that; in flink NULL "
+        "where the length is negative or the filling empty.",
         _pads,
         _pad,
     )

@@ -11,7 +11,7 @@ from pkray.relational.functions import spans
 from pkray.relational.functions.aggregates.catalogue import is_aggregate, is_window
 from pkray.relational.functions.coercion import BIGINT, INT, cast_to
 from pkray.relational.functions.signatures import text_literal
-from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda
+from pkray.relational.plan.expressions import Call, ColumnRef, Expression, Lambda, Literal
 from pkray.relational.sql.dialects import JsonCall
 from pkray.relational.sql.expressions import interval_values
 from pkray.relational.sql.expressions.base import BaseBinder, Handler, excerpt
@@ -156,10 +156,19 @@ def _round_to(binder: BaseBinder, node: exp.Expr) -> Expression:
     unit = node.args.get("to")
     if unit is not None:
         cut = "date_trunc" if name == "floor" else "date_ceil"
-        return binder.resolve(cut, (text_literal(unit.name), binder.bind(node.this)))
+        time = binder.bind(node.this)
+        if unit.name.upper() != "WEEK" or binder.dialect is not Dialect.FLINK:
+            return binder.resolve(cut, (text_literal(unit.name), time))
+        moved = binder.resolve(cut, (text_literal("WEEK"), _in_days(binder, time, 1)))
+        return _in_days(binder, moved, -1)  # weeks begin on Sundays
     digits = node.args.get("decimals")
     parts = [node.this] if digits is None else [node.this, digits]
     return call(binder, name, parts, node)
+
+
+def _in_days(binder: BaseBinder, time: Expression, days: int) -> Expression:
+    number = Literal(DataType("INT", False), days)
+    return binder.resolve("timestampadd", (text_literal("DAY"), number, time))
 
 
 def _json_object(binder: BaseBinder, node: exp.Expr) -> Expression:
