@@ -119,6 +119,12 @@ def take(rows: pa.RecordBatch, numbers: np.ndarray) -> pa.RecordBatch:
     return rows.take(pa.array(numbers))
 
 
+def taken(columns: Iterable[pa.Array], numbers: np.ndarray) -> list[pa.Array]:
+    """Take rows of columns by number, in the order given."""
+    chosen = pa.array(numbers)
+    return [column.take(chosen) for column in columns]
+
+
 def named(rows: pa.RecordBatch, names: Sequence[str]) -> list[pa.Array]:
     """Give some columns of rows."""
     return [rows.column(rows.schema.get_field_index(name)) for name in names]
@@ -140,14 +146,15 @@ def concatenated(fields: Fields, parts: Sequence[Changes]) -> Changes:
         return Changes.none(fields)
     if len(filled) == 1:
         return filled[0]
-    kinds = np.concatenate([each.kinds for each in filled])
-    if not len(fields):
-        return Changes(batch_of((), fields.arrow, len(kinds)), kinds)
-    schema = fields.arrow
-    table = pa.Table.from_batches(
-        [batch_of(each.rows.columns, schema, len(each)) for each in filled]
-    )
-    return Changes(table.combine_chunks().to_batches()[0], kinds)
+    rows = concat_rows(fields.arrow, [each.rows for each in filled])
+    return Changes(rows, np.concatenate([each.kinds for each in filled]))
+
+
+def concat_rows(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Join batches of one schema to one."""
+    batches = [batch_of(part.columns, schema, part.num_rows) for part in parts]
+    table = pa.Table.from_batches(batches, schema)
+    return batch_of(table.columns, schema, table.num_rows)
 
 
 def interleaved(fields: Fields, parts: Sequence[tuple[Changes, np.ndarray]]) -> Changes:

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import codes
 from pkray.errors import EvaluationError
-from pkray.relational.continuous.changes import Changes, netted
+from pkray.relational.continuous.changes import Changes, netted, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned
 from pkray.relational.continuous.operators.replacement import replaced
@@ -45,15 +45,14 @@ class RowKeys(Operator):
             return self._with_keys(changes, encoded(changes.columns(self.node.keys)))
         whole = encoded(changes.rows.columns, len(changes))
         numbers, known = self._numbers(changes, whole)
-        kept = changes if known.all() else changes.take(np.flatnonzero(known))
-        keys = encoded([whole.filter(pa.array(known)), pa.array(numbers[known])])
-        return self._with_keys(kept, keys)
+        keys = encoded([whole.filter(known), pa.array(numbers[known])])
+        return self._with_keys(changes.where(known), keys)
 
     def _numbers(self, changes: Changes, whole: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         """Number equal rows; also say which changes retract no row that was never there."""
         assert self._counts is not None
         groups = codes([whole], len(whole))
-        keys = whole.take(pa.array(groups.first_rows()))
+        keys = whole.take(groups.first_rows())
         counts = self._counts.get(keys).numbers(_COUNT, groups.count)
         order = np.argsort(groups.of_row, kind="stable")
         starts = np.flatnonzero(np.diff(groups.of_row[order], prepend=-1))
@@ -112,7 +111,7 @@ class UniqueRows(Operator):
         keys = encoded(changes.columns(self.node.keys), len(changes))
         groups = codes([keys], len(keys))
         first = groups.first_rows()
-        asked = keys.take(pa.array(first))
+        asked = keys.take(first)
         gained = np.bincount(groups.of_row, weights=changes.signs, minlength=groups.count)
         counts = gained.astype(np.int64) + self._counts.get(asked).numbers(_COUNT, groups.count)
         self._counts.change(asked, [pa.array(counts)], counts > 0, counts <= 0)
@@ -153,7 +152,7 @@ class CompleteByKey(Operator):
         last[groups.of_row] = np.arange(len(changes))
         there = changes.adds[last]
         before = aligned(found, groups.count)
-        after = [column.take(pa.array(last)) for column in changes.rows.columns]
+        after = taken(changes.rows.columns, last)
         self._state.change(groups.keys, after, there, was & ~there)
         return replaced(
             self.node.fields, self.context, groups.first, (), (before, was), (after, there)

@@ -6,11 +6,10 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pkray.columns.batches import batch_of
 from pkray.relational.continuous.changes import Changes
 from pkray.relational.continuous.operator import Context
-from pkray.relational.continuous.state.encoding import encoded, parts
-from pkray.relational.continuous.state.state import KEY, StateSpec
+from pkray.relational.continuous.state.encoding import distinct, encoded, parts
+from pkray.relational.continuous.state.state import KEY, State, StateSpec
 from pkray.relational.plan.expressions import SortKey
 from pkray.relational.plan.fields import Fields
 from pkray.schema.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
@@ -37,7 +36,8 @@ class Effect(NamedTuple):
 class Arrivals:
     """Remembers when each row arrived: of equal rows the oldest is retracted first.
 
-    Retractions of rows that are not there are swallowed.
+    Retractions of rows that are not there are swallowed. Where rows are only added nothing is
+    remembered.
 
     Args:
         fields: of the rows.
@@ -45,6 +45,9 @@ class Arrivals:
     """
 
     def __init__(self, context: Context, fields: Fields, keys: Sequence[str]) -> None:
+        self._state: State | None = None
+        if context.inputs[0].is_append:
+            return
         types = [field.type for field in fields.arrow]
         places = [fields.names.index(key) for key in keys]
 
@@ -60,25 +63,22 @@ class Arrivals:
         Args:
             arrivals: int64, when each change came.
         """
+        if self._state is None:
+            return Effect(np.arange(len(changes)), np.zeros(0, np.int64), arrivals)
         keys = encoded(changes.rows.columns, len(changes))
         added, removed = np.flatnonzero(changes.adds), np.flatnonzero(~changes.adds)
         if len(removed):
-            added, removed, arrivals = self._matched(changes, keys, arrivals)
-        self._put(keys, arrivals, added)
-        old = pa.array(removed)
-        self._state.remove(keys.take(old), encoded([pa.array(arrivals[removed])]))
+            added, removed, arrivals = self._matched(self._state, changes, keys, arrivals)
+        came = pa.array(arrivals[added])
+        self._state.put(keys.take(added), [came], encoded([came]))
+        self._state.remove(keys.take(removed), encoded([pa.array(arrivals[removed])]))
         return Effect(added, removed, arrivals)
 
-    def _put(self, keys: pa.Array, arrivals: np.ndarray, added: np.ndarray) -> None:
-        came = pa.array(arrivals[added])
-        self._state.put(keys.take(pa.array(added)), [came], encoded([came]))
-
     def _matched(
-        self, changes: Changes, keys: pa.Array, arrivals: np.ndarray
+        self, state: State, changes: Changes, keys: pa.Array, arrivals: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each retraction the oldest equal row that is there when it comes."""
-        named = keys.dictionary_encode()
-        of_row = np.asarray(named.indices).astype(np.int64)
+        named, of_row = distinct(keys)
         order = np.argsort(of_row, kind="stable")
         starts = np.flatnonzero(np.r_[True, np.diff(of_row[order]) != 0])
         signs = changes.signs[order]
@@ -86,7 +86,7 @@ class Arrivals:
         lowest = np.minimum.reduceat(running, starts) - (running[starts] - signs[starts])
         takes = np.add.reduceat(signs < 0, starts, dtype=np.int64)
         asked = np.flatnonzero(takes)
-        found = self._state.rows_of(named.dictionary.take(pa.array(asked)), first=int(takes.max()))
+        found = state.rows_of(named.take(asked), first=int(takes.max()))
         there = np.zeros(len(starts), np.int64)
         np.add.at(there, asked[found.positions], 1)
         taken = takes - np.maximum(-lowest - there, 0)
@@ -150,14 +150,3 @@ def paired(changes: Changes) -> Changes:
     kinds[starts & ~np.append(ends[1:], False)] = DELETE
     kinds[ends & ~np.append(False, starts[:-1])] = INSERT
     return Changes(changes.rows, kinds)
-
-
-def concat_rows(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Join batches of one schema to one."""
-    rows = sum(part.num_rows for part in parts)
-    if not len(schema):
-        return batch_of((), schema, rows)
-    table = pa.Table.from_batches([batch_of(part.columns, schema, part.num_rows) for part in parts])
-    if not rows:
-        return batch_of(table.columns, schema, 0)
-    return table.combine_chunks().to_batches()[0]

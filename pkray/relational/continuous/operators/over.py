@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
-from pkray.columns.keys import codes
 from pkray.lsm.keys.keys import NormalizedKeys
-from pkray.relational.continuous.changes import Changes, netted
+from pkray.relational.continuous.changes import Changes, concat_rows, netted, take, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators import ordering
 from pkray.relational.continuous.operators.carried import carried_values, runs_on, sees_peers
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.operators.replacement import differing
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.local.frames import Partitions
 from pkray.relational.local.over import computed
@@ -63,19 +63,11 @@ class _Windowed(Operator):
         super().__init__(node, context)
         self._schema = node.input.fields.arrow
         self._rows = context.open_state(StateSpec(self._kept(), by_row=True))
-        self._arrivals = (
-            None
-            if context.inputs[0].is_append
-            else ordering.Arrivals(context, node.input.fields, node.partition_by)
-        )
+        self._arrivals = ordering.Arrivals(context, node.input.fields, node.partition_by)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
         (changes,) = inputs
-        arrivals = epoch.arrival + np.arange(len(changes))
-        if self._arrivals is None:
-            effect = ordering.Effect(np.arange(len(changes)), np.zeros(0, np.int64), arrivals)
-        else:
-            effect = self._arrivals.take(changes, arrivals)
+        effect = self._arrivals.take(changes, epoch.arrival + np.arange(len(changes)))
         if not len(effect.added) + len(effect.removed):
             return Changes.none(self.node.fields)
         keys = encoded(changes.columns(self.node.partition_by), len(changes))
@@ -121,10 +113,10 @@ class _Windowed(Operator):
                 np.where(updated[enter], UPDATE_AFTER, INSERT),
             ]
         )[order].astype(np.int8)
-        columns = [column.take(pa.array(rows)) for column in items.rows.columns]
+        columns = taken(items.rows.columns, rows)
         for one, two in zip(before, after, strict=True):
-            values = [one.take(pa.array(place[0][leave])), two.take(pa.array(place[1][enter]))]
-            columns.append(pa.concat_arrays(values).take(pa.array(order)))
+            values = [one.take(place[0][leave]), two.take(place[1][enter])]
+            columns.append(pa.concat_arrays(values).take(order))
         return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
 
 
@@ -140,8 +132,8 @@ class Windowed(_Windowed):
         self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
         items = self._read(changes, effect, keys, row_keys)
-        new, old = pa.array(effect.added), pa.array(effect.removed)
-        rows = changes.take(effect.added).rows
+        new, old = effect.added, effect.removed
+        rows = changes.take(new).rows
         self._rows.put(keys.take(new), rows.columns, row_keys.take(new))
         self._rows.remove(keys.take(old), row_keys.take(old))
         before = self._values(items, np.flatnonzero(items.was))
@@ -150,30 +142,28 @@ class Windowed(_Windowed):
     def _read(
         self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> _Items:
-        changed = pa.array(np.concatenate([effect.added, effect.removed]))
-        named = keys.take(changed).dictionary_encode()
-        partitions = np.asarray(named.indices).astype(np.int64)
+        changed = np.concatenate([effect.added, effect.removed])
+        named, partitions = distinct(keys.take(changed))
         places = row_keys.take(changed)
         new = len(effect.added)
         if self._reach is None:
-            founds = [self._rows.rows_of(named.dictionary)]
+            founds = [self._rows.rows_of(named)]
             of_found, asked = [founds[0].positions], []
         else:
-            questions, reads = self._around_changes(named.dictionary, partitions, places)
+            questions, reads = self._around_changes(named, partitions, places)
             founds = [found for found, _ in reads]
             of_found = [partitions[each] for _, each in reads]
             asked = [questions[:new], *(each for _, each in reads)]
-        rows = ordering.concat_rows(
-            self._schema, [changes.take(effect.added).rows, *(f.rows for f in founds)]
-        )
+        added = changes.take(effect.added).rows
+        rows = concat_rows(self._schema, [added, *(found.rows for found in founds)])
         of_row = np.concatenate([partitions[:new], *of_found])
         all_keys = pa.concat_arrays([places[:new], *(found.row_keys for found in founds)])
         order, starts = NormalizedKeys([pa.array(of_row), all_keys]).sort(stable=True)
         chosen = order[starts]
         is_new = chosen < new
-        gone = np.asarray(pc.is_in(all_keys.take(pa.array(chosen)), places[new:]))
-        taken = rows.take(pa.array(chosen)) if len(self._schema) else rows
-        items = _Items(taken, of_row[chosen], ~is_new, ~gone, np.ones(len(chosen), bool))
+        gone = np.asarray(pc.is_in(all_keys.take(chosen), places[new:]))
+        every = np.ones(len(chosen), bool)
+        items = _Items(take(rows, chosen), of_row[chosen], ~is_new, ~gone, every)
         if self._reach is None:
             return items
         item = np.empty(len(order), np.int64)
@@ -202,9 +192,7 @@ class Windowed(_Windowed):
         first, last = order[begins[several]], order[ends[several]]
         reads: list[tuple[Found, np.ndarray]] = []
         if len(first):
-            back, on, whole = self._stretches(
-                keys.take(pa.array(partitions[first])), places, first, last
-            )
+            back, on, whole = self._stretches(keys.take(partitions[first]), places, first, last)
             leader = np.full(len(keys), -1)
             leader[partitions[first[whole]]] = first[whole]
             questions = np.where(leader[partitions] < 0, questions, leader[partitions])
@@ -215,7 +203,7 @@ class Windowed(_Windowed):
         else:
             left = questions
         if len(left):
-            some, bounds = keys.take(pa.array(partitions[left])), places.take(pa.array(left))
+            some, bounds = keys.take(partitions[left]), places.take(left)
             back = self._rows.rows_of(some, last=far, bounds=bounds)
             on = self._rows.rows_of(some, first=far + 1, bounds=bounds)
             reads += [(back, left[back.positions]), (on, left[on.positions])]
@@ -232,10 +220,10 @@ class Windowed(_Windowed):
         """
         assert self._reach is not None
         far = sum(self._reach)
-        bounds = places.take(pa.array(first))
+        bounds = places.take(first)
         back = self._rows.rows_of(keys, last=far, bounds=bounds)
         on = self._rows.rows_of(keys, first=far + _STRETCH, bounds=bounds)
-        ends = places.take(pa.array(last[on.positions]))
+        ends = places.take(last[on.positions])
         beyond = np.asarray(pc.greater(on.row_keys, ends))
         rows = np.bincount(on.positions, minlength=len(first))
         after = np.bincount(on.positions[beyond], minlength=len(first))
@@ -292,8 +280,7 @@ class Windowed(_Windowed):
 
     def _values(self, items: _Items, chosen: np.ndarray) -> list[pa.Array]:
         """Compute the calls over some rows, a value each."""
-        rows = items.rows.take(pa.array(chosen)) if len(self._schema) else items.rows
-        columns = [*rows.columns, pa.array(items.windows[chosen])]
+        columns = [*taken(items.rows.columns, chosen), pa.array(items.windows[chosen])]
         table = pa.table(columns, names=[*self._schema.names, _WINDOW])
         partitions = Partitions(table, [_WINDOW], self.node.order_by)
         return computed(partitions, table, self.node.calls)
@@ -320,24 +307,23 @@ class Running(_Windowed):
     def _run(
         self, changes: Changes, effect: ordering.Effect, keys: pa.Array, row_keys: pa.Array
     ) -> tuple[_Items, list[pa.Array], list[pa.Array]]:
-        changed = pa.array(np.concatenate([effect.added, effect.removed]))
-        named = keys.take(changed).dictionary_encode()
-        partitions = np.asarray(named.indices).astype(np.int64)
+        changed = np.concatenate([effect.added, effect.removed])
+        named, partitions = distinct(keys.take(changed))
         places = row_keys.take(changed)
         bounds = self._bounds(partitions, places)
-        back = self._rows.rows_of(named.dictionary, last=self._back, bounds=bounds)
-        on = self._rows.rows_of(named.dictionary, first=_ALL, bounds=bounds)
+        back = self._rows.rows_of(named, last=self._back, bounds=bounds)
+        on = self._rows.rows_of(named, first=_ALL, bounds=bounds)
         added = changes.take(effect.added).rows
         nothing = [pa.nulls(added.num_rows, call.type.arrow) for _, call in self._calls]
         new = batch_of([*added.columns, *nothing], self._kept(), added.num_rows)
-        rows = ordering.concat_rows(self._kept(), [back.rows, on.rows, new])
+        rows = concat_rows(self._kept(), [back.rows, on.rows, new])
         of_row = np.concatenate([back.positions, on.positions, partitions[: len(effect.added)]])
         all_keys = pa.concat_arrays([back.row_keys, on.row_keys, places[: len(effect.added)]])
         order, _ = NormalizedKeys([pa.array(of_row), all_keys]).sort(stable=True)
-        all_keys = all_keys.take(pa.array(order))
+        all_keys = all_keys.take(order)
         known = len(back.positions) + len(on.positions)
         gone = np.asarray(pc.is_in(all_keys, places[len(effect.added) :]))
-        rows = rows.take(pa.array(order))
+        rows = rows.take(order)
         width = len(self._schema)
         items = _Items(
             batch_of(rows.columns[:width], self._schema, len(order)),
@@ -346,20 +332,17 @@ class Running(_Windowed):
             ~gone,
             order >= len(back.positions),
         )
-        old = pa.array(np.flatnonzero(items.was))
-        before = [column.take(old) for column in rows.columns[width:]]
+        before = taken(rows.columns[width:], np.flatnonzero(items.was))
         after = self._values(items, rows.columns[width:])
-        self._store(items, named.dictionary, all_keys, before, after)
-        self._rows.remove(
-            named.dictionary.take(pa.array(items.windows[gone])), all_keys.filter(pa.array(gone))
-        )
+        self._store(items, named, all_keys, before, after)
+        self._rows.remove(named.take(items.windows[gone]), all_keys.filter(gone))
         return items, before[: len(self.node.calls)], after[: len(self.node.calls)]
 
     def _bounds(self, partitions: np.ndarray, places: pa.Array) -> pa.Array:
         """Find where the first changed row of each partition stands, or the first of its peers."""
         order, _ = NormalizedKeys([pa.array(partitions), places]).sort()
         first = np.flatnonzero(np.diff(partitions[order], prepend=-1))
-        bounds = places.take(pa.array(order[first]))
+        bounds = places.take(order[first])
         return pc.binary_slice(bounds, 0, -ordering.ARRIVAL_BYTES) if self._by_peers else bounds
 
     def _store(
@@ -370,17 +353,11 @@ class Running(_Windowed):
         before: Sequence[pa.Array],
         after: Sequence[pa.Array],
     ) -> None:
-        written = _differ(items, before, after) | (items.is_there & ~items.was)
-        chosen = pa.array(np.flatnonzero(written))
-        places = pa.array((np.cumsum(items.is_there) - 1)[written])
-        self._rows.put(
-            keys.take(pa.array(items.windows[written])),
-            [
-                *(column.take(chosen) for column in items.rows.columns),
-                *(values.take(places) for values in after),
-            ],
-            row_keys.take(chosen),
-        )
+        differs = _differ(items, before, after)
+        written = np.flatnonzero(differs | (items.is_there & ~items.was))
+        places = (np.cumsum(items.is_there) - 1)[written]
+        columns = [*taken(items.rows.columns, written), *taken(after, places)]
+        self._rows.put(keys.take(items.windows[written]), columns, row_keys.take(written))
 
     def _values(self, items: _Items, kept: Sequence[pa.Array]) -> list[pa.Array]:
         """Compute the calls over the rows that are there.
@@ -389,14 +366,13 @@ class Running(_Windowed):
             kept: the calls' values as the state has them, a value a row.
         """
         chosen = np.flatnonzero(items.is_there)
-        rows = items.rows.take(pa.array(chosen)) if len(self._schema) else items.rows
         return carried_values(
-            rows,
+            take(items.rows, chosen),
             items.windows[chosen],
             ~items.near[chosen],
             self.node.order_by,
             [call for _, call in self._calls],
-            [column.take(pa.array(chosen)) for column in kept],
+            taken(kept, chosen),
         )
 
 
@@ -409,12 +385,8 @@ def _with_numbers(calls: Sequence[tuple[str, WindowCall]]) -> list[tuple[str, Wi
 def _differ(items: _Items, before: Sequence[pa.Array], after: Sequence[pa.Array]) -> np.ndarray:
     """Whether each row stays and its values differ."""
     stays = np.flatnonzero(items.was & items.is_there & items.near)
-    old = pa.array((np.cumsum(items.was) - 1)[stays])
-    new = pa.array((np.cumsum(items.is_there) - 1)[stays])
+    old = taken(before, (np.cumsum(items.was) - 1)[stays])
+    new = taken(after, (np.cumsum(items.is_there) - 1)[stays])
     differs = np.zeros(len(items.was), bool)
-    if len(stays) and before:
-        pairs = zip(before, after, strict=True)
-        halves = [pa.concat_arrays([one.take(old), two.take(new)]) for one, two in pairs]
-        same = codes(halves, 2 * len(stays)).of_row
-        differs[stays[same[: len(stays)] != same[len(stays) :]]] = True
+    differs[stays] = differing(old, new, np.arange(len(stays)))
     return differs

@@ -17,10 +17,18 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, codes, ranks
-from pkray.relational.continuous.changes import Changes, concatenated, netted, updates
+from pkray.relational.continuous.changes import (
+    Changes,
+    concat_rows,
+    concatenated,
+    netted,
+    take,
+    taken,
+    updates,
+)
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators import ordering
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.changelog_modes import change_kinds
 from pkray.relational.plan.expressions import ColumnRef, SortKey
@@ -108,14 +116,11 @@ class Ranked(Operator):
         super().__init__(node, context)
         self._ranking = ranking(node)
         self._schema = node.input.fields.arrow
-        appends = context.inputs[0].is_append
-        self._keeps_one = appends and self._ranking.end == 1
+        self._appends = context.inputs[0].is_append
+        self._keeps_one = self._appends and self._ranking.end == 1
         self._rows = context.open_state(StateSpec(self._schema, by_row=not self._keeps_one))
-        self._arrivals = (
-            None
-            if appends
-            else ordering.Arrivals(context, node.input.fields, self._ranking.partition_by)
-        )
+        keys = self._ranking.partition_by
+        self._arrivals = ordering.Arrivals(context, node.input.fields, keys)
         self._key = _risen_by(node) if isinstance(node, TopN) else ()
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
@@ -128,67 +133,51 @@ class Ranked(Operator):
         out."""
         if not len(changes) or self._ranking.end < self._ranking.start:
             return changes, Changes.none(self.node.fields)
-        arrivals = epoch.arrival + np.arange(len(changes))
-        if self._arrivals is None:
-            nothing = np.zeros(0, np.int64)
-            heads = self._heads(changes, arrivals, np.arange(len(changes)), nothing)
-            return changes, self._told(heads)
-        effect = self._arrivals.take(changes, arrivals)
-        heads = self._heads(changes, effect.arrivals, effect.added, effect.removed)
+        effect = self._arrivals.take(changes, epoch.arrival + np.arange(len(changes)))
+        told = self._told(self._heads(changes, effect))
+        if self._appends:
+            return changes, told
         found = changes.take(np.sort(np.concatenate([effect.added, effect.removed])))
-        told = self._told(heads)
         # Number by number a row may enter before it leaves, which no key of the row tells apart.
         tells_all = self._ranking.by_number and not self.context.feeds_state
         has_number = getattr(self.node, "rank_name", None) is not None
         return found, told if tells_all or has_number else netted(told, None)
 
-    def _heads(
-        self, changes: Changes, arrivals: np.ndarray, added: np.ndarray, removed: np.ndarray
-    ) -> _Heads:
-        """Bring the state to what it is after the changes.
-
-        Args:
-            arrivals: of each change: when the row that it adds or removes arrived.
-            added, removed: numbers of the changes that do so.
-        """
-        end = self._ranking.end
-        keys = encoded(changes.columns(self._ranking.partition_by), len(changes))
-        named = keys.dictionary_encode()
-        partitions = np.asarray(named.indices).astype(np.int64)
+    def _heads(self, changes: Changes, effect: ordering.Effect) -> _Heads:
+        """Bring the state to what it is after the changes."""
+        ranking = self._ranking
+        keys = encoded(changes.columns(ranking.partition_by), len(changes))
+        named, partitions = distinct(keys)
         if self._keeps_one:
             return self._replaced(changes, named, partitions)
-        before = self._rows.rows_of(named.dictionary, first=end)
-        ranking = self._ranking
+        before = self._rows.rows_of(named, first=ranking.end)
         row_keys = ordering.order_keys(
-            changes, ranking.order_by, arrivals, newest_first=ranking.newest_first
+            changes, ranking.order_by, effect.arrivals, newest_first=ranking.newest_first
         )
-        if self._arrivals is None:
+        if self._appends:
             return self._appended(changes, named, partitions, before, row_keys)
-        new, old = pa.array(added), pa.array(removed)
-        added_keys, removed_keys = row_keys.take(new), row_keys.take(old)
-        self._rows.put(keys.take(new), changes.take(added).rows.columns, added_keys)
+        new, old = effect.added, effect.removed
+        added, added_keys, removed_keys = changes.take(new), row_keys.take(new), row_keys.take(old)
+        self._rows.put(keys.take(new), added.rows.columns, added_keys)
         self._rows.remove(keys.take(old), removed_keys)
         gone = np.asarray(pc.is_in(before.row_keys, removed_keys))
         numbers, sizes = ordering.numbers_within(before.positions)
-        holes = np.unique(before.positions[gone & (sizes == end)])
-        known = pa.concat_arrays([before.row_keys, added_keys])
-        more = self._more(named.dictionary, holes, known)
+        holes = np.unique(before.positions[gone & (sizes == ranking.end)])
+        more = self._more(named, holes, pa.concat_arrays([before.row_keys, added_keys]))
+        count = len(more[1]) + len(new)
         return self._ordered(
-            [(before.rows, before.positions), more, (changes.take(added).rows, partitions[added])],
-            np.concatenate([numbers + 1, np.zeros(len(more[1]) + len(added), np.int64)]),
-            np.concatenate([~gone, np.ones(len(more[1]) + len(added), bool)]),
+            [(before.rows, before.positions), more, (added.rows, partitions[new])],
+            np.concatenate([numbers + 1, np.zeros(count, np.int64)]),
+            np.concatenate([~gone, np.ones(count, bool)]),
         )
 
-    def _replaced(
-        self, changes: Changes, named: pa.DictionaryArray, partitions: np.ndarray
-    ) -> _Heads:
+    def _replaced(self, changes: Changes, keys: pa.Array, partitions: np.ndarray) -> _Heads:
         """Add rows of which each partition keeps one, in the place of the one that it has."""
-        keys = named.dictionary
         before = self._rows.get(keys)
         heads = self._with_new(changes, partitions, before)
         new = np.flatnonzero(heads.after[len(before.positions) :])
         rows = changes if len(new) == len(changes) else changes.take(new)
-        self._rows.put(keys.take(pa.array(partitions[new])), rows.rows.columns)
+        self._rows.put(keys.take(partitions[new]), rows.rows.columns)
         return heads
 
     def _with_new(self, changes: Changes, partitions: np.ndarray, before: Found) -> _Heads:
@@ -203,7 +192,7 @@ class Ranked(Operator):
     def _appended(
         self,
         changes: Changes,
-        named: pa.DictionaryArray,
+        keys: pa.Array,
         partitions: np.ndarray,
         before: Found,
         row_keys: pa.Array,
@@ -212,15 +201,10 @@ class Ranked(Operator):
         old = len(before.positions)
         heads = self._with_new(changes, partitions, before)
         new = np.flatnonzero(heads.after[old:])
-        taken = pa.array(new)
-        keys = named.dictionary
         rows = changes.take(new).rows
-        self._rows.put(keys.take(pa.array(partitions[new])), rows.columns, row_keys.take(taken))
-        displaced = np.flatnonzero(heads.after[:old] == 0)
-        gone = pa.array(displaced)
-        self._rows.remove(
-            keys.take(pa.array(before.positions[displaced])), before.row_keys.take(gone)
-        )
+        self._rows.put(keys.take(partitions[new]), rows.columns, row_keys.take(new))
+        gone = np.flatnonzero(heads.after[:old] == 0)
+        self._rows.remove(keys.take(before.positions[gone]), before.row_keys.take(gone))
         return heads
 
     def _more(
@@ -228,13 +212,10 @@ class Ranked(Operator):
     ) -> tuple[pa.RecordBatch, np.ndarray]:
         """Read the rows that come up where others left: those whose row keys are not known."""
         if not len(holes):
-            return batch_of(
-                [pa.array([], each.type) for each in self._schema], self._schema, 0
-            ), holes
-        found = self._rows.rows_of(keys.take(pa.array(holes)), first=self._ranking.end)
+            return concat_rows(self._schema, []), holes
+        found = self._rows.rows_of(keys.take(holes), first=self._ranking.end)
         new = np.flatnonzero(~np.asarray(pc.is_in(found.row_keys, known)))
-        rows = found.rows.take(pa.array(new)) if len(self._schema) else found.rows
-        return rows, holes[found.positions[new]]
+        return take(found.rows, new), holes[found.positions[new]]
 
     def _ordered(
         self,
@@ -249,13 +230,13 @@ class Ranked(Operator):
                 of earlier layers arrived first, but within the first two stand as they come out.
             alive: whether each row is there after the changes.
         """
-        rows = ordering.concat_rows(self._schema, [each for each, _ in layers])
+        rows = concat_rows(self._schema, [each for each, _ in layers])
         partitions = np.concatenate([each for _, each in layers])
         there = np.flatnonzero(alive)
         if self._ranking.newest_first:
             added = len(partitions) - len(layers[-1][1])
             there = np.concatenate([there[there >= added][::-1], there[there < added]])
-        chosen = rows.take(pa.array(there)) if len(self._schema) else rows
+        chosen = take(rows, there)
         order = [
             rank
             for key in self._ranking.order_by
@@ -272,7 +253,7 @@ class Ranked(Operator):
         kept = np.flatnonzero((heads.before >= start) | (heads.after >= start))
         before, after = heads.before[kept], heads.after[kept]
         heads = _Heads(
-            heads.rows.take(pa.array(kept)) if len(self._schema) else heads.rows,
+            take(heads.rows, kept),
             heads.partitions[kept],
             np.where(before >= start, before, 0),
             np.where(after >= start, after, 0),
@@ -328,7 +309,7 @@ class Ranked(Operator):
     def _made(
         self, rows: pa.RecordBatch, chosen: np.ndarray, kinds: np.ndarray, numbers: np.ndarray
     ) -> Changes:
-        columns = [column.take(pa.array(chosen)) for column in rows.columns]
+        columns = taken(rows.columns, chosen)
         if getattr(self.node, "rank_name", None):
             columns.append(pa.array(numbers))
         return Changes(batch_of(columns, self.node.fields.arrow, len(kinds)), kinds)
@@ -342,12 +323,9 @@ def _risen_by(node: TopN) -> tuple[str, ...]:
         return ()
     (order,) = node.order_by
     rising = {"count": True, "max": True, "min": False}
-    function = _aggregate(node.input, order.column)
-    return (
-        best_key(node.input, frozenset(keys)) or ()
-        if rising.get(function) == order.descending
-        else ()
-    )
+    if rising.get(_aggregate(node.input, order.column)) != order.descending:
+        return ()
+    return best_key(node.input, frozenset(keys)) or ()
 
 
 def _aggregate(node: Node, column: str) -> str:

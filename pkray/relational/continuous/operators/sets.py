@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 
 from pkray.columns.batches import batch_of, with_schema
-from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.changes import Changes, concatenated, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
@@ -69,7 +69,7 @@ class CountedRows(Operator):
             kinds = np.concatenate([kinds, np.tile(np.array(repeated, np.int8), len(same))])
             sequence = np.argsort(groups.first[rows], kind="stable")
             rows, kinds = rows[sequence], kinds[sequence]
-        columns = [column.take(pa.array(rows)) for column in groups.columns]
+        columns = taken(groups.columns, rows)
         return Changes(batch_of(columns, self.node.fields.arrow, len(rows)), kinds)
 
 

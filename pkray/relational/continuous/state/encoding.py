@@ -93,6 +93,12 @@ def identified(columns: Sequence[pa.Array | pa.ChunkedArray], rows: int | None =
     return _as_binary(_joined(blocks, count), count)
 
 
+def distinct(keys: pa.Array) -> tuple[pa.Array, np.ndarray]:
+    """List encoded rows once each; beside them give the number of each row there: int64."""
+    named = keys.dictionary_encode()
+    return named.dictionary, np.asarray(named.indices).astype(np.int64)
+
+
 def _as_binary(block: _Block, rows: int) -> pa.Array:
     offsets = np.zeros(rows + 1, np.int64)
     np.cumsum(block.sizes(rows), out=offsets[1:])
@@ -151,7 +157,8 @@ def _values(array: pa.Array, equal_zeros: bool) -> _Block:
         return _Block(_floats(array, equal_zeros))
     if pa.types.is_integer(kind) or pa.types.is_temporal(kind):
         width = kind.bit_width // 8
-        plain = array.view(pa.int32() if width == 4 else pa.int64()) if _is_time(kind) else array
+        is_time = pa.types.is_temporal(kind)
+        plain = array.view(pa.int32() if width == 4 else pa.int64()) if is_time else array
         return _Block(_integers(np.asarray(pc.fill_null(plain, 0)), width))
     if pa.types.is_decimal(kind):
         return _Block(_decimals(array))
@@ -163,10 +170,6 @@ def _values(array: pa.Array, equal_zeros: bool) -> _Block:
     if pa.types.is_list(kind) or pa.types.is_map(kind) or pa.types.is_large_list(kind):
         return _lists(array, equal_zeros)
     raise UnsupportedError(f"values of type {kind} have no order to make keys of")
-
-
-def _is_time(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_temporal(kind))
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
@@ -315,11 +318,9 @@ def _marked(data: np.ndarray, begins: np.ndarray, ends: np.ndarray, null: np.nda
 
 def texts_of(keys: pa.Array) -> pa.Array:
     """Give the bytes of which `encoded` made keys: one BINARY column without NULLs."""
-    lengths = np.asarray(pc.binary_length(keys)).astype(np.int64) - 3
-    plain = keys.cast(pa.large_binary())
-    offsets = np.frombuffer(plain.buffers()[1], np.int64)[plain.offset : plain.offset + len(keys)]
-    data = np.frombuffer(plain.buffers()[2] or b"", np.uint8)
-    escaped = _as_binary(_Block(data[spread(offsets + 1, lengths)], lengths), len(keys))
+    offsets, data, _ = _cuts(keys)
+    lengths = np.diff(offsets) - 3
+    escaped = _as_binary(_Block(data[spread(offsets[:-1] + 1, lengths)], lengths), len(keys))
     return pc.replace_substring(escaped, b"\0\xff", b"\0")
 
 

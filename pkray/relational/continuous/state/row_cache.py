@@ -387,16 +387,7 @@ def _bytes_of(array: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _is_fixed(kind: pa.DataType) -> bool:
-    fixed = (
-        pa.types.is_boolean,
-        pa.types.is_integer,
-        pa.types.is_floating,
-        pa.types.is_decimal,
-        pa.types.is_date,
-        pa.types.is_time,
-        pa.types.is_timestamp,
-    )
-    return any(check(kind) for check in fixed)
+    return bool(pa.types.is_primitive(kind) or pa.types.is_decimal(kind))
 
 
 def _empty_table(slots: int) -> np.ndarray:

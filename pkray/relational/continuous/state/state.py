@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pkray.columns.batches import batch_of
+from pkray.columns.batches import batch_of, whole
 from pkray.errors import SchemaError, TableExistsError
 from pkray.format.binary_row import EMPTY_ROW
 from pkray.format.data_file import DataFileMeta
@@ -111,9 +111,8 @@ class Found(NamedTuple):
 
     def take(self, numbers: np.ndarray) -> Found:
         """Take rows by number, in the order given."""
-        chosen = pa.array(numbers)
-        rows = self.rows.take(chosen) if self.rows.num_columns else self.rows
-        keys = None if self.row_keys is None else self.row_keys.take(chosen)
+        rows = self.rows.take(numbers) if self.rows.num_columns else self.rows
+        keys = None if self.row_keys is None else self.row_keys.take(numbers)
         return Found(self.positions[numbers], rows, keys)
 
 
@@ -224,7 +223,7 @@ class State:
         positions, rows = self._stored([keys])
         absent = np.bincount(positions, minlength=len(keys)) == 0
         found = keys.take(pa.array(positions))
-        cache.put(found, [_one(rows.column(name)) for name in self._all_names])
+        cache.put(found, [whole(rows.column(name)) for name in self._all_names])
         cache.remove(keys.filter(pa.array(absent)))
 
     def _fits(self) -> bool:
@@ -302,12 +301,10 @@ class State:
             there, gone: whether each is put, and whether it is removed.
         """
         if gone.any():
-            old = pa.array(gone)
-            self.remove(keys.filter(old), None if row_keys is None else row_keys.filter(old))
+            self.remove(keys.filter(gone), None if row_keys is None else row_keys.filter(gone))
         if not there.all():
-            kept = pa.array(there)
-            keys, values = keys.filter(kept), [each.filter(kept) for each in values]
-            row_keys = None if row_keys is None else row_keys.filter(kept)
+            keys, values = keys.filter(there), [each.filter(there) for each in values]
+            row_keys = None if row_keys is None else row_keys.filter(there)
         self.put(keys, values, row_keys)
 
     def restore(self, rows: pa.RecordBatch) -> None:
@@ -491,12 +488,12 @@ class State:
             order = np.argsort(positions, kind="stable")
             positions, table = positions[order], table.take(pa.array(order))
         table = table.combine_chunks()
-        row_keys = _one(table.column(ROW)) if self.spec.by_row else None
-        columns = [_one(table.column(name)) for name in self._names]
+        row_keys = whole(table.column(ROW)) if self.spec.by_row else None
+        columns = [whole(table.column(name)) for name in self._names]
         found = Found(positions, batch_of(columns, self.spec.columns, table.num_rows), row_keys)
         if not self.ttl or not table.num_rows:
             return found
-        written = _one(table.column(WRITTEN)).fill_null(self.now).to_numpy(zero_copy_only=False)
+        written = whole(table.column(WRITTEN)).fill_null(self.now).to_numpy(zero_copy_only=False)
         live = written + self.ttl > self.now
         return found if live.all() else found.take(np.flatnonzero(live))
 
@@ -506,10 +503,6 @@ def _of_files(made: TableSchema, stored: TableSchema) -> TableSchema:
     ids = {field.name: field.id for field in stored.fields}
     fields = tuple(replace(field, id=ids[field.name]) for field in made.fields)
     return replace(made, id=stored.id, fields=fields, highest_field_id=stored.highest_field_id)
-
-
-def _one(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def stored_rows(

@@ -67,11 +67,8 @@ class Chosen(Accumulator):
     def advance(self, before: Columns, groups: Groups) -> list[pa.Array]:
         taken = self._take(groups)
         known = np.flatnonzero(np.asarray(pc.fill_null(before[0], False)))
-        kept = pa.array(known)
-        columns = [
-            joined(old.take(kept), new)
-            for old, new in zip(before[1:], taken.arguments, strict=True)
-        ]
+        pairs = zip(before[1:], taken.arguments, strict=True)
+        columns = [joined(old.take(known), new) for old, new in pairs]
         rows = np.concatenate([known, taken.groups])
         numbers = pa.array(np.arange(len(rows)))
         arguments = [numbers] if self._by is None else [numbers, columns[self._by]]

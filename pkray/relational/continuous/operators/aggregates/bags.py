@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.keys import codes
+from pkray.relational.continuous.changes import taken
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.state.encoding import encoded, parts, texts_of
@@ -149,15 +150,15 @@ class Bag:
     def _moved(self, groups: Groups) -> tuple[Moved, np.ndarray, np.ndarray]:
         everything = np.ones(len(groups.of_row), bool)
         masks = [each.of(groups) for each in self.selections]
-        taken = [everything if mask is None else mask for mask in masks]
-        rows = np.flatnonzero(np.logical_or.reduce(taken))
+        chosen = [everything if mask is None else mask for mask in masks]
+        rows = np.flatnonzero(np.logical_or.reduce(chosen))
         of_row, signs = groups.of_row[rows], groups.signs[rows]
-        columns = [groups.changes.column(name).take(pa.array(rows)) for name in self.names]
+        columns = taken(groups.changes.columns(self.names), rows)
         values = codes([pa.array(of_row), *columns], len(rows))
         first = values.first_rows()
         owners = of_row[first]
-        columns = [column.take(pa.array(first)) for column in columns]
-        keys, row_keys = groups.keys.take(pa.array(owners)), self._row_keys(columns)
+        columns = taken(columns, first)
+        keys, row_keys = groups.keys.take(owners), self._row_keys(columns)
         found = self._state.get(keys, row_keys)
         known = found.among(values.count)
         counts = aligned(found, values.count)[: len(self.selections)]
@@ -165,7 +166,7 @@ class Bag:
         after = np.stack(
             [
                 counted(values.of_row[mask[rows]], signs[mask[rows]], earlier)[0]
-                for mask, earlier in zip(taken, before, strict=True)
+                for mask, earlier in zip(chosen, before, strict=True)
             ]
         )
         there = np.asarray(after.any(axis=0))
@@ -179,7 +180,7 @@ class Bag:
         """Remove all rows of groups, by their encoded keys."""
         for some in _in_pages(keys):
             found = self._state.rows_of(some)
-            self._state.remove(some.take(pa.array(found.positions)), found.row_keys)
+            self._state.remove(some.take(found.positions), found.row_keys)
 
     def _row_keys(self, columns: Sequence[pa.Array]) -> pa.Array:
         return encoded(
@@ -195,7 +196,7 @@ class Bag:
         rows = np.repeat(np.arange(len(counts)), counts)
         arrays = [found.row_keys, *found.rows.columns[len(self.selections) :]]
         if len(rows) != len(counts) or (counts != 1).any():
-            arrays = [each.take(pa.array(rows)) for each in arrays]
+            arrays = taken(arrays, rows)
         named = dict(zip(self.names, arrays[1:], strict=True))
         return Held(found.positions[rows], arrays[0], named)
 
@@ -248,13 +249,13 @@ class Arrivals(View):
         mask = self._selection.of(groups)
         rows = np.arange(len(groups.of_row)) if mask is None else np.flatnonzero(mask)
         of_row, signs = groups.of_row[rows], groups.signs[rows]
-        columns = [groups.changes.column(name).take(pa.array(rows)) for name in self.names]
+        columns = taken(groups.changes.columns(self.names), rows)
         arrived = encoded([pa.array(groups.arrivals[rows])])
         values = codes([pa.array(of_row), *columns], len(rows))
         first = values.first_rows()
-        exemplars = [column.take(pa.array(first)) for column in columns]
+        exemplars = taken(columns, first)
         owners = of_row[first]
-        value_keys = encoded([groups.keys.take(pa.array(owners)), *exemplars])
+        value_keys = encoded([groups.keys.take(owners), *exemplars])
         wanted = np.bincount(values.of_row[signs < 0], minlength=values.count)
         held, places = self._oldest(value_keys, wanted)
         known = np.bincount(held, minlength=values.count)
@@ -270,27 +271,20 @@ class Arrivals(View):
         number[order] = np.arange(len(every)) - np.r_[0, begins[:-1]][every[order]]
         out = number < taken_out[every]
         went, came = np.flatnonzero(out[: len(held)]), added[~out[len(held) :]]
-        of_went = pa.array(held[went])
-        self._write(
-            groups, owners[held[went]], value_keys.take(of_went), places.take(pa.array(went))
-        )
-        new = pa.array(came)
-        new_columns = [column.take(new) for column in columns]
-        self._write(
-            groups,
-            of_row[came],
-            value_keys.take(pa.array(values.of_row[came])),
-            arrived.take(new),
-            new_columns,
-        )
+        of_went, went_at = held[went], places.take(went)
+        self._rows.remove(groups.keys.take(owners[of_went]), went_at)
+        self._places.remove(value_keys.take(of_went), went_at)
+        new_columns, came_at = taken(columns, came), arrived.take(came)
+        self._rows.put(groups.keys.take(of_row[came]), new_columns, came_at)
+        self._places.put(value_keys.take(values.of_row[came]), [], came_at)
         ones, zeros = np.ones(len(came), np.int64), np.zeros(len(went), np.int64)
         named = {
             name: pa.concat_arrays([old.take(of_went), now])
             for name, old, now in zip(self.names, exemplars, new_columns, strict=True)
         }
         return Moved(
-            np.concatenate([owners[held[went]], of_row[came]]),
-            pa.concat_arrays([places.take(pa.array(went)), arrived.take(new)]),
+            np.concatenate([owners[of_went], of_row[came]]),
+            pa.concat_arrays([went_at, came_at]),
             named,
             np.concatenate([zeros + 1, ones - 1]),
             np.concatenate([zeros, ones]),
@@ -301,34 +295,17 @@ class Arrivals(View):
         asked = np.flatnonzero(wanted)
         if not len(asked):
             return np.zeros(0, np.int64), pa.array([], pa.binary())
-        found = self._places.rows_of(keys.take(pa.array(asked)), first=int(wanted.max()))
+        found = self._places.rows_of(keys.take(asked), first=int(wanted.max()))
         starts = np.searchsorted(found.positions, found.positions)
         number = np.arange(len(found.positions)) - starts
         near = np.flatnonzero(number < wanted[asked[found.positions]])
-        return asked[found.positions[near]], found.row_keys.take(pa.array(near))
-
-    def _write(
-        self,
-        groups: Groups,
-        owners: np.ndarray,
-        value_keys: pa.Array,
-        row_keys: pa.Array,
-        values: Sequence[pa.Array] | None = None,
-    ) -> None:
-        """Put rows, or without values remove them."""
-        keys = groups.keys.take(pa.array(owners))
-        if values is None:
-            self._rows.remove(keys, row_keys)
-            self._places.remove(value_keys, row_keys)
-        else:
-            self._rows.put(keys, values, row_keys)
-            self._places.put(value_keys, [], row_keys)
+        return asked[found.positions[near]], found.row_keys.take(near)
 
     def forget(self, keys: pa.Array) -> None:
         """Remove all rows of groups, by their encoded keys."""
         for some in _in_pages(keys):
             found = self._rows.rows_of(some)
-            owners = some.take(pa.array(found.positions))
+            owners = some.take(found.positions)
             self._rows.remove(owners, found.row_keys)
             self._places.remove(encoded([owners, *found.rows.columns]), found.row_keys)
 

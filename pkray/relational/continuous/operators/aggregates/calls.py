@@ -273,8 +273,7 @@ def _direct(selection: Selection, names: Sequence[str]) -> Take:
         if mask is None:
             return Taken(groups.of_row, groups.signs, tuple(columns))
         rows = np.flatnonzero(mask)
-        chosen = pa.array(rows)
-        arguments = tuple(column.take(chosen) for column in columns)
+        arguments = tuple(column.take(rows) for column in columns)
         return Taken(groups.of_row[rows], groups.signs[rows], arguments)
 
     return take
@@ -285,12 +284,10 @@ def _coming_and_going(view: BagView, names: Sequence[str]) -> Take:
 
     def take(groups: Groups) -> Taken:
         moved = view.moved(groups)
-        rows = np.concatenate([moved.came, moved.went])
-        signs = np.concatenate(
-            [np.ones(len(moved.came), np.int64), -np.ones(len(moved.went), np.int64)]
-        )
-        chosen = pa.array(rows)
-        arguments = tuple(moved.columns[name].take(chosen) for name in names)
+        came, went = moved.came, moved.went
+        rows = np.concatenate([came, went])
+        signs = np.repeat(np.array([1, -1]), [len(came), len(went)])
+        arguments = tuple(moved.columns[name].take(rows) for name in names)
         return Taken(moved.groups[rows], signs, arguments)
 
     return take

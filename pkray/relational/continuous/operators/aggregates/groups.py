@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from pkray.columns.keys import codes
 from pkray.lsm.keys.keys import NormalizedKeys
-from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.changes import Changes, taken
 from pkray.relational.continuous.operator import Epoch
 from pkray.relational.continuous.state.encoding import identified
 from pkray.relational.continuous.state.state import Found
@@ -53,7 +53,7 @@ class Groups:
         columns = changes.columns(names)
         numbers = codes(columns, len(changes), in_order=False)
         first = numbers.first_rows()
-        keys = identified([column.take(pa.array(first)) for column in columns], numbers.count)
+        keys = identified(taken(columns, first), numbers.count)
         order = NormalizedKeys([keys]).argsort(stable=False)
         places = np.empty(numbers.count, np.int64)
         places[order] = np.arange(numbers.count)
@@ -65,8 +65,8 @@ class Groups:
             np.arange(epoch.arrival, epoch.arrival + len(changes)),
             first,
             tuple(names),
-            tuple(column.take(pa.array(first)) for column in columns),
-            keys.take(pa.array(order)),
+            tuple(taken(columns, first)),
+            keys.take(order),
             numbers.count,
             known,
             known,

@@ -41,7 +41,7 @@ class End(Accumulator):
         if not len(lost):
             return result
         end = {"last": 1} if self._last else {"first": 1}
-        held = self._view.read(groups.keys.take(pa.array(lost)), **end)
+        held = self._view.read(groups.keys.take(lost), **end)
         columns = [held.row_keys, *(held.columns[name] for name in self._names)]
         places = np.full(groups.count, -1)
         places[lost[held.positions]] = np.arange(len(held.positions))
@@ -55,8 +55,7 @@ class End(Accumulator):
         if not len(went):
             return went
         owners = moved.groups[went]
-        kept = places.take(pa.array(owners))
-        same = pc.equal(kept, moved.row_keys.take(pa.array(went)))
+        same = pc.equal(places.take(owners), moved.row_keys.take(went))
         return np.unique(owners[np.asarray(pc.fill_null(same, False))])
 
     def _with_new(
@@ -72,9 +71,8 @@ class End(Accumulator):
         here[lost] = False
         kept = np.flatnonzero(here)
         owners = np.concatenate([kept, moved.groups[came]])
-        chosen = pa.array(came)
         added = [moved.row_keys, *(moved.columns[name] for name in self._names)]
-        row_keys = pa.concat_arrays([before[0].take(pa.array(kept)), added[0].take(chosen)])
+        row_keys = pa.concat_arrays([before[0].take(kept), added[0].take(came)])
         order = argsort([owners, _ranks(row_keys)], len(owners))
         sorted_owners = owners[order]
         edge = sorted_owners[1:] != sorted_owners[:-1]
@@ -115,7 +113,7 @@ class Whole(Accumulator):
         rows = np.flatnonzero(changed & groups.there)
         if not len(rows):
             return list(before)
-        held = self._view.read(groups.keys.take(pa.array(rows)))
+        held = self._view.read(groups.keys.take(rows))
         values = grouped_aggregate(
             self._call,
             held.positions,

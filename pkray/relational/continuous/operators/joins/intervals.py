@@ -10,14 +10,20 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import codes
-from pkray.relational.continuous.changes import Changes, concatenated, named, take
+from pkray.relational.continuous.changes import (
+    Changes,
+    concat_rows,
+    concatenated,
+    named,
+    take,
+    taken,
+)
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.groups import counted
-from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
-from pkray.relational.continuous.operators.ordering import concat_rows
+from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput, beside
 from pkray.relational.continuous.operators.windows.event_time import micros, on_time
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import Found, StateSpec, own_keys
 from pkray.relational.local.pairs import JOINED_ROWS, Sides, keyed_pairs
 from pkray.relational.local.temporal import near
@@ -153,12 +159,11 @@ class NearSide:
         after, _ = counted(groups.of_row, changes.signs, before)
         order = np.argsort(last, kind="stable")
         kept = order[(after != before)[order]]
-        chosen = pa.array(kept)
         return NearDelta(
             take(rows_of, kept),
             times_of[kept],
-            keys.take(chosen),
-            row_keys.take(chosen),
+            keys.take(kept),
+            row_keys.take(kept),
             after[kept],
             (after - before)[kept],
             numbers[last[kept]],
@@ -175,7 +180,7 @@ class NearSide:
         self._rows.change(delta.keys, values, there, ~there, delta.row_keys)
         ends = delta.times[there] + max(self.spec.after, 0)
         known = [*named(delta.rows, self.spec.keys), delta.row_keys]
-        known = [each.filter(pa.array(there)) for each in known]
+        known = taken(known, np.flatnonzero(there))
         self._ends.put(ends, known, known)
 
     def _counts(self, copies: np.ndarray, matches: np.ndarray) -> list[pa.Array]:
@@ -186,11 +191,9 @@ class NearSide:
         """Write how many rows of the other side rows meet, where that changed."""
         numbers = np.flatnonzero(matches != found.matches)
         if self.spec.counts and len(numbers):
-            chosen = pa.array(numbers)
             counts = self._counts(found.copies[numbers], matches[numbers])
-            rows = take(found.rows, numbers)
-            keys, row_keys = found.keys.take(chosen), found.row_keys.take(chosen)
-            self._rows.put(keys, [*rows.columns, *counts], row_keys)
+            values = [*take(found.rows, numbers).columns, *counts]
+            self._rows.put(found.keys.take(numbers), values, found.row_keys.take(numbers))
 
     def near(self, other: NearDelta, spec: NearSpec) -> NearRows:
         """Find the rows that rows of the other side may meet, by key and time.
@@ -198,21 +201,17 @@ class NearSide:
         Args:
             spec: of the other side.
         """
-        named = other.keys.dictionary_encode()
-        of_row = np.asarray(named.indices).astype(np.int64)
-        low = np.full(len(named.dictionary), np.iinfo(np.int64).max)
-        high = np.full(len(named.dictionary), np.iinfo(np.int64).min)
+        keys, of_row = distinct(other.keys)
+        low = np.full(len(keys), np.iinfo(np.int64).max)
+        high = np.full(len(keys), np.iinfo(np.int64).min)
         np.minimum.at(low, of_row, other.times - spec.before)
         np.maximum.at(high, of_row, other.times + spec.after)
-        parts = [*self._between(named.dictionary, low, high)]
+        parts = [*self._between(keys, low, high)]
         rows = concat_rows(self._rows.spec.columns, [found.rows for _, found in parts])
         positions = np.concatenate([np.zeros(0, np.int64), *(numbers for numbers, _ in parts)])
         row_keys = [found.row_keys for _, found in parts if found.row_keys is not None]
-        return self._found(
-            rows,
-            named.dictionary.take(pa.array(positions)),
-            pa.concat_arrays([pa.array([], pa.binary()), *row_keys]),
-        )
+        row_keys = pa.concat_arrays([pa.array([], pa.binary()), *row_keys])
+        return self._found(rows, keys.take(positions), row_keys)
 
     def _between(
         self, keys: pa.Array, low: np.ndarray, high: np.ndarray
@@ -226,14 +225,14 @@ class NearSide:
         bounds = encoded([pa.array(low)])
         time = self._rows.spec.columns.get_field_index(self.spec.time)
         while len(asked):
-            found = self._rows.rows_of(keys.take(pa.array(asked)), first=size, bounds=bounds)
+            found = self._rows.rows_of(keys.take(asked), first=size, bounds=bounds)
             numbers = asked[found.positions]
             inside = micros(found.rows.column(time)) <= high[numbers]
             sizes = np.bincount(found.positions, minlength=len(asked))
             last = np.cumsum(sizes) - 1
             more = np.flatnonzero(sizes == size)
             more = more[inside[last[more]]]
-            after = found.row_keys.take(pa.array(last[more]))
+            after = found.row_keys.take(last[more])
             chosen = np.flatnonzero(inside)
             yield numbers[chosen], found.take(chosen)
             asked, bounds = asked[more], _next_after(after)
@@ -259,8 +258,8 @@ class NearSide:
             row_keys = page.rows.column(page.rows.num_columns - 1)
             if self.spec.counts:
                 found = self._rows.get(keys, row_keys)
-                chosen = pa.array(found.positions)
-                yield self._found(found.rows, keys.take(chosen), row_keys.take(chosen))
+                known = keys.take(found.positions), row_keys.take(found.positions)
+                yield self._found(found.rows, *known)
             self._rows.remove(keys, row_keys)
 
 
@@ -352,8 +351,7 @@ class IntervalJoins(Operator):
     ) -> None:
         copies = np.abs(delta.signs)[pairs[0]] * found.copies[pairs[1]]
         rows, others = (np.repeat(each, copies) for each in pairs)
-        ours, theirs = take(delta.rows, rows).columns, take(found.rows, others).columns
-        columns = [*ours, *theirs] if index == _LEFT else [*theirs, *ours]
+        columns = beside(index == _LEFT, take(delta.rows, rows), take(found.rows, others))
         kinds = np.where(delta.signs > 0, INSERT, DELETE)[rows]
         output.add(columns, kinds, delta.causes[rows], NEXT)
 
@@ -383,14 +381,11 @@ class IntervalJoins(Operator):
         for page, rows in enumerate(self._sides[index].over(watermark)):
             if index not in self._padded:
                 continue
-            chosen = take(
-                rows.rows, np.repeat(np.arange(len(rows.copies)), rows.copies * (rows.matches == 0))
-            )
-            columns = chosen.columns
+            times = rows.copies * (rows.matches == 0)
+            alone = take(rows.rows, np.repeat(np.arange(len(times)), times))
+            columns, count = alone.columns, alone.num_rows
             if self.node.kind.keeps_right:
-                fields = self._sides[1 - index].spec.fields.arrow
-                nulls = [pa.nulls(chosen.num_rows, each.type) for each in fields]
-                columns = [*columns, *nulls] if index == _LEFT else [*nulls, *columns]
-            count = chosen.num_rows
+                other = self._sides[1 - index].spec.fields.arrow
+                columns = beside(index == _LEFT, alone, other)
             output.add(columns, np.full(count, INSERT), np.full(count, page), NEXT)
         return output.changes()

@@ -18,6 +18,22 @@ NO, YES, UNKNOWN = 0, 1, 2
 """Whether a row has a match, as IN says it."""
 
 
+def beside(
+    is_left: bool, ours: pa.RecordBatch, theirs: pa.RecordBatch | pa.Schema
+) -> list[pa.Array]:
+    """Put two sides' columns into their order.
+
+    Args:
+        is_left: whether `ours` are rows of the left side.
+        theirs: of the other; a schema stands for NULLs.
+    """
+    if isinstance(theirs, pa.Schema):
+        others = [pa.nulls(ours.num_rows, kind) for kind in theirs.types]
+    else:
+        others = theirs.columns
+    return [*ours.columns, *others] if is_left else [*others, *ours.columns]
+
+
 @dataclass
 class JoinOutput:
     """Collects the changes that a join gives.

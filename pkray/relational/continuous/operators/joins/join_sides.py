@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import Codes, codes
-from pkray.relational.continuous.changes import Changes, all_valid, take
+from pkray.relational.continuous.changes import Changes, all_valid, take, taken
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.aggregates.groups import counted
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.keys import best_key, upsert_keys
@@ -84,9 +84,8 @@ class Delta:
         used = np.zeros(len(self.keys), bool)
         used[self.of_row[self.matching]] = True
         of_row = np.where(self.matching, (np.cumsum(used) - 1)[self.of_row], -1)
-        chosen = pa.array(np.flatnonzero(used))
-        columns = [column.take(chosen) for column in self.columns]
-        return Asked(self.keys.take(chosen), columns), of_row
+        chosen = np.flatnonzero(used)
+        return Asked(self.keys.take(chosen), taken(self.columns, chosen)), of_row
 
 
 @dataclass(frozen=True)
@@ -195,21 +194,20 @@ class JoinSide(ABC):
         rows, numbers, signs, kinds, causes, after = moves
         order = np.argsort(causes * 2 + (signs > 0), kind="stable")
         causes = causes[order]
-        distinct = keys.take(pa.array(causes)).dictionary_encode()
-        of_row = np.asarray(distinct.indices).astype(np.int64)
-        named = np.empty(len(distinct.dictionary), np.int64)
+        join_keys, of_row = distinct(keys.take(causes))
+        named = np.empty(len(join_keys), np.int64)
         named[of_row] = causes
         return Delta(
             take(rows, numbers[order]),
-            row_keys.take(pa.array(causes)),
+            row_keys.take(causes),
             signs[order],
             kinds[order],
             causes,
             after[order],
-            distinct.dictionary,
+            join_keys,
             of_row,
             matching[causes],
-            tuple(column.take(pa.array(named)) for column in changes.columns(self._keys)),
+            tuple(taken(changes.columns(self._keys), named)),
         )
 
     def _all_are_new(self, changes: Changes) -> bool:
@@ -365,7 +363,7 @@ class KeptSide(JoinSide):
     def _standing(
         self, changes: Changes, keys: pa.Array, row_keys: pa.Array, groups: Codes
     ) -> Found:
-        first = pa.array(groups.first_rows())
+        first = groups.first_rows()
         return self._state.get(keys.take(first), row_keys.take(first))
 
     def held(self, asked: Asked, *, before: bool = False) -> Held:
@@ -375,19 +373,18 @@ class KeptSide(JoinSide):
         return self._held(keys, self._state.get(keys, row_keys))
 
     def write(self, delta: Delta, tallies: np.ndarray) -> None:
-        keys = delta.keys.take(pa.array(delta.of_row))
+        keys = delta.keys.take(delta.of_row)
         counts = [pa.array(delta.after)] if self._counts else []
         values = [*delta.rows.columns, *counts, *map(pa.array, tallies)]
         self._state.change(keys, values, delta.after > 0, delta.after <= 0, delta.row_keys)
 
     def retally(self, held: Held, rows: np.ndarray, tallies: np.ndarray) -> None:
-        chosen = pa.array(rows)
-        values = [column.take(chosen) for column in held.rows.columns]
+        values = taken(held.rows.columns, rows)
         if self._counts:
             values.append(pa.array(held.copies[rows]))
         values += [pa.array(each[rows]) for each in tallies]
-        keys = held.keys.take(pa.array(held.positions[rows]))
-        self._state.put(keys, values, held.row_keys.take(chosen))
+        keys = held.keys.take(held.positions[rows])
+        self._state.put(keys, values, held.row_keys.take(rows))
 
     def _held(self, keys: pa.Array, found: Found) -> Held:
         width = len(self.fields)

@@ -19,6 +19,7 @@ from pkray.relational.continuous.operators.joins.join_output import (
     YES,
     Answers,
     JoinOutput,
+    beside,
 )
 from pkray.relational.continuous.operators.joins.join_pairs import Pairs, matched
 from pkray.relational.continuous.operators.joins.join_sides import (
@@ -123,9 +124,9 @@ class Pairing:
         else:
             self._answer(index, pairs, matches, Answers(self.node, output))
         if self.node.kind is JoinKind.SINGLE and index == _LEFT:
-            many = pa.array(np.flatnonzero((delta.signs > 0) & (matches[0] > 1)))
-            keys = delta.keys.take(pa.array(delta.of_row))
-            self._doubtful.append((keys.take(many), delta.row_keys.take(many)))
+            many = np.flatnonzero((delta.signs > 0) & (matches[0] > 1))
+            keys = delta.keys.take(delta.of_row[many])
+            self._doubtful.append((keys, delta.row_keys.take(many)))
         side.write(delta, matches[: len(side.tallies)])
         if other.tallies:
             self._retally(other, pairs)
@@ -158,7 +159,8 @@ class Pairing:
         if kept:
             alone = np.repeat(np.arange(len(delta)), np.abs(delta.signs) * (matches == 0))
             kinds = np.where(delta.signs > 0, INSERT, DELETE)[alone]
-            output.add(self._beside(index, take(delta.rows, alone)), kinds, alone, NEXT)
+            padded = beside(index == _LEFT, take(delta.rows, alone), self._other_schema(index))
+            output.add(padded, kinds, alone, NEXT)
         copies = np.abs(delta.signs)[pairs.rows] * held.copies[pairs.others]
         rows, others = np.repeat(pairs.rows, copies), np.repeat(pairs.others, copies)
         kinds = delta.kinds.copy()
@@ -166,7 +168,7 @@ class Pairing:
             kinds[delta.signs > 0] = INSERT
         if kept:
             kinds[delta.signs < 0] = DELETE
-        joined = self._beside(index, take(delta.rows, rows), take(held.rows, others))
+        joined = beside(index == _LEFT, take(delta.rows, rows), take(held.rows, others))
         output.add(joined, kinds[rows], rows, NEXT)
         if other_kept:
             self._pad(1 - index, pairs, output)
@@ -183,20 +185,11 @@ class Pairing:
             (lost, INSERT, pairs.last_causes(), LAST),
         ):
             chosen = np.repeat(numbers, held.copies[numbers])
-            columns = self._beside(index, take(held.rows, chosen))
-            output.add(columns, np.full(len(chosen), kind), causes[chosen], phase)
+            padded = beside(index == _LEFT, take(held.rows, chosen), self._other_schema(index))
+            output.add(padded, np.full(len(chosen), kind), causes[chosen], phase)
 
-    def _beside(
-        self, index: int, ours: pa.RecordBatch, theirs: pa.RecordBatch | None = None
-    ) -> list[pa.Array]:
-        """Put two sides' columns into their order; NULLs stand for a side that is missing."""
-        fields = self._held[1 - index].fields.arrow
-        others = (
-            [pa.nulls(ours.num_rows, each.type) for each in fields]
-            if theirs is None
-            else theirs.columns
-        )
-        return [*ours.columns, *others] if index == _LEFT else [*others, *ours.columns]
+    def _other_schema(self, index: int) -> pa.Schema:
+        return self._held[1 - index].fields.arrow
 
     def _answer(self, index: int, pairs: Pairs, matches: np.ndarray, answers: Answers) -> None:
         """Give left rows by whether they have matches."""
@@ -223,8 +216,8 @@ class Pairing:
         other.retally(held, numbers, tallies)
         if self.node.kind is JoinKind.SINGLE:
             many = numbers[tallies[0][numbers] > 1]
-            keys = held.keys.take(pa.array(held.positions[many]))
-            self._doubtful.append((keys, held.row_keys.take(pa.array(many))))
+            keys = held.keys.take(held.positions[many])
+            self._doubtful.append((keys, held.row_keys.take(many)))
 
     def _check_single(self) -> None:
         """Fail where a row has two matches for its one value when the epoch ends."""
@@ -266,19 +259,16 @@ class Joins(Operator):
         return super().key_bytes(place, changes, keys)
 
     def apply(self, inputs: Sequence[Changes], epoch: Epoch) -> Changes:
-        if not (isinstance(self._join, Pairing) and self._join.reads_sources):
-            return self._join.apply(inputs, epoch)
-        if self._join.begins:
-            return self._join.apply(inputs, epoch)
+        join = self._join
+        if not isinstance(join, Pairing) or not join.reads_sources or join.begins:
+            return join.apply(inputs, epoch)
         # sources are read as they are before and after the epoch, not between its parts
         self._waiting.append(inputs)
         if not epoch.ends:
             return Changes.none(self.node.fields)
         parts, self._waiting = self._waiting, []
-        return self._join.apply(
-            [
-                concatenated(each.fields, [part[index] for part in parts])
-                for index, each in enumerate(self.node.inputs)
-            ],
-            epoch,
-        )
+        whole = [
+            concatenated(each.fields, [part[index] for part in parts])
+            for index, each in enumerate(self.node.inputs)
+        ]
+        return join.apply(whole, epoch)

@@ -8,15 +8,21 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.errors import UnsupportedError
-from pkray.relational.continuous.changes import Changes, all_valid, concatenated, take
+from pkray.relational.continuous.changes import (
+    Changes,
+    all_valid,
+    concat_rows,
+    concatenated,
+    take,
+    taken,
+)
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
+from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput, beside
 from pkray.relational.continuous.operators.joins.join_pairs import matched
 from pkray.relational.continuous.operators.joins.join_sides import Asked, Held, KeptSide, SideSpec
 from pkray.relational.continuous.operators.joins.sourced_sides import sourced_side
-from pkray.relational.continuous.operators.ordering import concat_rows
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.row_cache import HashesCollideError, RowCache
 from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.local.pairs import Sides
@@ -78,17 +84,16 @@ class LookupCache:
         is_missing = np.ones(len(asked.keys), bool)
         is_missing[positions] = False
         missing = np.flatnonzero(is_missing)
-        chosen = pa.array(missing)
-        wanted = Asked(asked.keys.take(chosen), [each.take(chosen) for each in asked.columns])
+        wanted = Asked(asked.keys.take(missing), taken(asked.columns, missing))
         found = look_up(wanted)
         times = pa.array(np.full(len(found.positions), now))
-        keys = wanted.keys.take(pa.array(found.positions))
+        keys = wanted.keys.take(found.positions)
         self._rows.put(keys, [*found.rows.columns, times])
         self._rows.keep_last_used(self._options.cached_rows)
         whole = np.concatenate([positions, missing[found.positions]])
         order = np.argsort(whole, kind="stable")
-        rows = concat_rows(self._schema, [known, found.rows]).take(pa.array(order))
-        row_keys = asked.keys.take(pa.array(whole[order]))
+        rows = concat_rows(self._schema, [known, found.rows]).take(order)
+        row_keys = asked.keys.take(whole[order])
         one = np.ones(len(whole), np.int64)
         return Held(
             asked.keys, whole[order], rows, row_keys, one, np.zeros((0, len(whole)), np.int64)
@@ -155,7 +160,7 @@ class Lookups(Operator):
         numbers, others = matched(self._sides, True, rows, of_row, held)
         copies = held.copies[others]
         numbers, others = np.repeat(numbers, copies), np.repeat(others, copies)
-        columns = [*take(rows, numbers).columns, *take(held.rows, others).columns]
+        columns = beside(True, take(rows, numbers), take(held.rows, others))
         output.add(columns, left.kinds[numbers], numbers, NEXT)
         is_alone = np.ones(len(left), bool)
         is_alone[numbers] = False
@@ -164,8 +169,7 @@ class Lookups(Operator):
             is_alone &= ~self._misses.put(left, attempts, is_missing, epoch)
         if self.node.kind is JoinKind.LEFT:
             alone = np.flatnonzero(is_alone)
-            nulls = [pa.nulls(len(alone), each.type) for each in self._sides.right.arrow]
-            columns = [*take(rows, alone).columns, *nulls]
+            columns = beside(True, take(rows, alone), self._sides.right.arrow)
             output.add(columns, left.kinds[alone], alone, NEXT)
         return output.changes()
 
@@ -173,14 +177,13 @@ class Lookups(Operator):
         """Give the distinct keys of left rows, and for each row the number of its key or -1."""
         columns = left.columns(self.node.left_keys)
         valid = all_valid(columns, len(left))
-        kept = pa.array(np.flatnonzero(valid))
-        keys = encoded([column.take(kept) for column in columns], len(kept)).dictionary_encode()
+        kept = np.flatnonzero(valid)
         of_row = np.full(len(left), -1)
-        of_row[valid] = np.asarray(keys.indices)
-        first = np.empty(len(keys.dictionary), np.int64)
-        first[of_row[valid][::-1]] = np.flatnonzero(valid)[::-1]
-        named = [column.take(pa.array(first)) for column in columns]
-        return Asked(keys.dictionary, named), of_row
+        keys, numbers = distinct(encoded(taken(columns, kept), len(kept)))
+        of_row[kept] = numbers
+        first = np.empty(len(keys), np.int64)
+        first[numbers[::-1]] = kept[::-1]
+        return Asked(keys, taken(columns, first)), of_row
 
 
 def _cache(node: TemporalJoin, options: LookupOptions, right: Fields) -> LookupCache | None:
@@ -225,13 +228,12 @@ class Misses:
             return np.zeros(len(left), bool)
         waits = is_missing & (attempts < self._options.attempts)
         numbers = np.flatnonzero(waits)
-        rows = take(left.rows, numbers)
+        kept = left.take(numbers)
         times = np.full(len(numbers), (epoch.time + self._options.delay) * _MICROS)
         tried = pa.array(attempts[numbers] + 1)
         calls = pa.array(np.full(len(numbers), epoch.arrival))
-        keys = left.take(numbers).columns(self._keys)
-        by = [calls, tried, pa.array(numbers), *keys]
-        self._waiting.put(times, by, [*rows.columns, tried])
+        by = [calls, tried, pa.array(numbers), *kept.columns(self._keys)]
+        self._waiting.put(times, by, [*kept.rows.columns, tried])
         return waits
 
     def due(self, epoch: Epoch) -> Iterator[tuple[Changes, np.ndarray]]:

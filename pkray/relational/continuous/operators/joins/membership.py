@@ -25,7 +25,7 @@ from pkray.relational.continuous.operators.joins.join_sides import (
     KeptSide,
     SideSpec,
 )
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import StateSpec
 from pkray.relational.local.pairs import Sides
 from pkray.relational.plan.nodes import Join, JoinKind
@@ -76,8 +76,8 @@ class KeyCounts:
 
     def get(self, keys: pa.Array) -> np.ndarray:
         """Count the rows of keys, which may repeat; int64."""
-        distinct = keys.dictionary_encode()
-        return self._get(distinct.dictionary)[np.asarray(distinct.indices)]
+        names, of_key = distinct(keys)
+        return self._get(names)[of_key]
 
     def add(self, keys: pa.Array, gains: np.ndarray) -> Counted:
         """Count rows that come and go.
@@ -86,19 +86,18 @@ class KeyCounts:
             keys: BINARY, which may repeat.
             gains: int64, one a key.
         """
-        distinct = keys.dictionary_encode()
-        names = distinct.dictionary
+        names, of_key = distinct(keys)
         before = self._get(names)
-        added = np.bincount(np.asarray(distinct.indices), gains, len(names))
+        added = np.bincount(of_key, gains, len(names))
         after = before + added.astype(np.int64)
         there, differs = after > 0, before != after
         self._state.change(names, [pa.array(after)], differs & there, differs & ~there)
         return Counted(names, before, after)
 
-    def _get(self, distinct: pa.Array) -> np.ndarray:
-        if not len(distinct):
+    def _get(self, names: pa.Array) -> np.ndarray:
+        if not len(names):
             return np.zeros(0, np.int64)
-        return self._state.get(distinct).numbers(COUNT, len(distinct))
+        return self._state.get(names).numbers(COUNT, len(names))
 
 
 class Membership:
@@ -169,9 +168,9 @@ class Membership:
 
     def _turn(self, delta: Delta, answers: Answers) -> None:
         """Give the left rows of keys that come to have rows on the right, or to have none."""
-        counted = self._counts.add(delta.keys.take(pa.array(delta.of_row)), delta.signs)
+        counted = self._counts.add(delta.keys.take(delta.of_row), delta.signs)
         crossing = np.flatnonzero(counted.crossing)
-        held = self._left.held(Asked(counted.keys.take(pa.array(crossing))))
+        held = self._left.held(Asked(counted.keys.take(crossing)))
         last = np.zeros(len(counted.keys), np.int64)
         last[counted.of(delta.keys)[delta.of_row]] = np.arange(len(delta))
         rows = np.repeat(np.arange(len(held.copies)), held.copies)
@@ -240,9 +239,8 @@ class NullMembership(Membership):
     def _write_left(self, delta: Delta) -> None:
         super()._write_left(delta)
         columns = named(delta.rows, self.node.left_keys[1:])
-        groups = encoded(columns, len(delta)).dictionary_encode()
-        of_row = np.asarray(groups.indices).astype(np.int64)
-        self._by_group.write(replace(delta, keys=groups.dictionary, of_row=of_row), UNTALLIED)
+        groups, of_row = distinct(encoded(columns, len(delta)))
+        self._by_group.write(replace(delta, keys=groups, of_row=of_row), UNTALLIED)
 
     def _answers(self, rows: pa.RecordBatch) -> np.ndarray:
         keys = _Keys.from_columns(named(rows, self.node.left_keys))

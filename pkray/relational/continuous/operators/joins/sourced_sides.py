@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import Codes
-from pkray.relational.continuous.changes import Changes, all_valid, take
+from pkray.relational.continuous.changes import Changes, all_valid, take, taken
 from pkray.relational.continuous.operator import Context, SourceRows
 from pkray.relational.continuous.operators.joins.join_sides import (
     COUNT,
@@ -71,7 +71,7 @@ class SourcedSide(JoinSide):
 
     def held(self, asked: Asked, *, before: bool = False) -> Held:
         numbers = np.flatnonzero(all_valid(asked.columns, len(asked.keys)))
-        columns = [column.take(pa.array(numbers)) for column in asked.columns]
+        columns = taken(asked.columns, numbers)
         positions, rows = self._read(columns, self._side.key, before)
         return self._held(asked, numbers[positions], rows)
 
@@ -150,6 +150,6 @@ class IndexedSide(SourcedSide):
         return self._held(asked, found.positions[positions], rows)
 
     def write(self, delta: Delta, tallies: np.ndarray) -> None:
-        keys = delta.keys.take(pa.array(delta.of_row))
+        keys = delta.keys.take(delta.of_row)
         values = [delta.rows.column(place) for place in self._primary]
         self._state.change(keys, values, delta.after > 0, delta.after <= 0, delta.row_keys)

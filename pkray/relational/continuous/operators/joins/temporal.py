@@ -14,14 +14,22 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, begins, codes
-from pkray.relational.continuous.changes import Changes, all_valid, concatenated, named, take
+from pkray.relational.continuous.changes import (
+    Changes,
+    all_valid,
+    concat_rows,
+    concatenated,
+    named,
+    take,
+    taken,
+)
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
-from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput
-from pkray.relational.continuous.operators.ordering import Arrivals, concat_rows
+from pkray.relational.continuous.operators.joins.join_output import NEXT, JoinOutput, beside
+from pkray.relational.continuous.operators.ordering import Arrivals
 from pkray.relational.continuous.operators.windows.event_time import micros
 from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import Due, DuePages
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
 from pkray.relational.local.pairs import Sides, checked_pairs
 from pkray.relational.local.temporal import as_of
@@ -89,8 +97,7 @@ class TemporalJoins(Operator):
         keys = left.columns(self.node.left_keys)
 
         def by(numbers: np.ndarray) -> list[pa.Array]:
-            chosen = pa.array(numbers)
-            return [pa.array(arrivals[numbers]), *(column.take(chosen) for column in keys)]
+            return [pa.array(arrivals[numbers]), *taken(keys, numbers)]
 
         came = [*take(left.rows, added).columns, pa.array(arrivals[added])]
         waiting.put(times[added], by(added), came)
@@ -146,18 +153,17 @@ class TemporalJoins(Operator):
         numbers = np.concatenate([each for each, _ in pairs])
         chosen = np.concatenate([each for _, each in pairs])
         output = JoinOutput(self.node.fields)
-        given, kinds = take(right, chosen).columns, np.full(len(left.times), INSERT)
-        columns = [*take(rows, numbers).columns, *given]
+        given, kinds = take(right, chosen), np.full(len(left.times), INSERT)
+        columns = beside(True, take(rows, numbers), given)
         output.add(columns, kinds[: len(numbers)], numbers, NEXT)
-        self._remember(left, numbers, given)
+        self._remember(left, numbers, given.columns)
         if self.node.kind is JoinKind.LEFT:
             is_alone = np.ones(len(left.times), bool)
             is_alone[numbers] = False
             alone = np.flatnonzero(is_alone)
-            nulls = [pa.nulls(len(alone), each.type) for each in right.schema]
-            columns = [*take(rows, alone).columns, *nulls]
+            columns = beside(True, take(rows, alone), right.schema)
             output.add(columns, kinds[: len(alone)], alone, NEXT)
-            self._remember(left, alone, nulls)
+            self._remember(left, alone, columns[width:])
         return output.changes()
 
     def _remember(self, left: Due, numbers: np.ndarray, given: Sequence[pa.Array]) -> None:
@@ -222,18 +228,15 @@ class Versions:
             for each key and time the number of a row, -1 where there is none; and the rows.
         """
         known = all_valid(columns, len(times))
-        wanted = encoded(columns, len(times)).dictionary_encode()
-        used = pc.unique(wanted.indices.filter(pa.array(known)))
-        keys = wanted.dictionary.take(used)
-        found = self._passed.get(keys)
+        wanted, mine = distinct(encoded(columns, len(times)))
+        used = np.unique(mine[known])
+        found = self._passed.get(wanted.take(used))
         parts = [found.rows.select(found.rows.schema.names[1:]), *(page.rows for page in coming)]
         rows = concat_rows(parts[0].schema, parts)
         theirs = np.concatenate([np.asarray(found.column(TIME)), *(page.times for page in coming)])
-        numbers = np.asarray(used)[found.positions]
-        of_coming = [self._numbers(page.rows, wanted.dictionary) for page in coming]
-        groups = np.concatenate([numbers, *of_coming]).astype(np.int64)
+        of_coming = [self._numbers(page.rows, wanted) for page in coming]
+        groups = np.concatenate([used[found.positions], *of_coming])
         groups = np.where(_stand(rows), groups, -1)
-        mine = np.asarray(wanted.indices).astype(np.int64)
         others = as_of((mine, times), (groups, theirs), groups >= 0)
         valid = np.append(np.asarray(pc.fill_null(rows.column(0), False)), False)  # -1 finds none
         right = batch_of(rows.columns[1:], self._fields, rows.num_rows)
@@ -260,18 +263,16 @@ class Versions:
             rows, times = take(rows, standing), times[standing]
             if not len(times):
                 return
-        distinct = encoded(named(rows, self._keys), len(times)).dictionary_encode()
-        of_row = np.asarray(distinct.indices).astype(np.int64)
+        keys, of_row = distinct(encoded(named(rows, self._keys), len(times)))
         order = argsort([of_row], len(times))
         last = order[np.append(begins([of_row[order]], len(order))[1:], True)]
         if before is not None and times[last].min() <= before:
-            found = self._passed.get(distinct.dictionary)
+            found = self._passed.get(keys)
             held = np.full(len(last), np.iinfo(np.int64).min)
             held[found.positions] = np.asarray(found.column(TIME))
             last = last[times[last] >= held]
         chosen = take(rows, last)
-        keys = distinct.dictionary.take(pa.array(of_row[last]))
-        self._passed.put(keys, [pa.array(times[last]), *chosen.columns])
+        self._passed.put(keys.take(of_row[last]), [pa.array(times[last]), *chosen.columns])
 
     def _retract(self, rows: pa.RecordBatch) -> None:
         """Forget passed versions that are taken back."""

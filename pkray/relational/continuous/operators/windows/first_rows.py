@@ -13,7 +13,7 @@ from pkray.relational.continuous.operator import Context, Epoch, Operator, opera
 from pkray.relational.continuous.operators.ranked import waits_for_first
 from pkray.relational.continuous.operators.windows.event_time import micros, on_time
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.encoding import encoded
+from pkray.relational.continuous.state.encoding import distinct, encoded
 from pkray.relational.continuous.state.state import StateSpec, own_keys
 from pkray.relational.plan.nodes import Deduplicate
 
@@ -55,21 +55,20 @@ class FirstRows(Operator):
         times = micros(changes.column(self.node.order_by))
         kept = on_time(self.context, 0, changes, times, epoch)
         rows, times = take(changes.rows, kept), times[kept]
-        keys = encoded(named(rows, self.node.keys), len(kept)).dictionary_encode()
-        of_row = np.asarray(keys.indices).astype(np.int64)
+        keys, of_row = distinct(encoded(named(rows, self.node.keys), len(kept)))
         order = argsort([of_row, times], len(times))
         first = order[begins([of_row[order]], len(order))]  # by the numbers of their keys
         least = times[first]
-        known = self._given.get(keys.dictionary)
+        known = self._given.get(keys)
         is_first = np.ones(len(first), bool)
         is_first[known.positions] = False
-        found = self._times.get(keys.dictionary)
+        found = self._times.get(keys)
         before = np.asarray(found.column("time"))
         earlier = least[found.positions] < before
         is_first[found.positions] &= earlier
         gone = first[found.positions[earlier]]
         self._rows.remove(before[earlier], named(take(rows, gone), self.node.keys))
         new = np.flatnonzero(is_first)
-        self._times.put(keys.dictionary.take(pa.array(new)), [pa.array(least[new])])
+        self._times.put(keys.take(new), [pa.array(least[new])])
         chosen = take(rows, first[new])
         self._rows.put(least[new], named(chosen, self.node.keys), chosen.columns)

@@ -9,14 +9,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.ipc
 
-from pkray.relational.continuous.changes import Changes
+from pkray.columns.batches import whole
+from pkray.relational.continuous.changes import Changes, taken
 from pkray.relational.continuous.operator import Context, Epoch
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.calls import Fold
 from pkray.relational.continuous.operators.aggregates.groups import Groups, aligned, counted
 from pkray.relational.continuous.operators.windows.event_time import micros, on_time, tick
 from pkray.relational.continuous.operators.windows.waiting import Waiting
-from pkray.relational.continuous.state.encoding import parts_of_identified
+from pkray.relational.continuous.state.encoding import distinct, parts_of_identified
 from pkray.relational.continuous.state.state import Found, State, StateSpec, own_keys
 from pkray.relational.plan.fields import Fields
 from pkray.relational.plan.node import WindowBounds
@@ -170,8 +171,7 @@ class OpenGroups:
         rows_before = integers(rows_found)
         rows, kept = counted(groups.of_row, groups.signs, rows_before)
         came = pc.coalesce(arrival, pa.array(groups.arrivals[groups.first]))
-        first = pa.array(groups.first)
-        columns = [changes.column(name).take(first) for name in self.keys.names]
+        columns = taken(changes.columns(self.keys.names), groups.first)
         groups = groups.moving(rows_before > 0, rows > 0, kept)
         after = self.fold.advance(before, groups)
         values = [*columns, came, pa.array(rows), *after]
@@ -205,7 +205,7 @@ class OpenGroups:
         """
         waiting = pa.concat_tables([self._lists.due(until), self.fresh()])
         self._new = []
-        moments = self._moments(micros(_whole(waiting[self.end])))
+        moments = self._moments(micros(whole(waiting[self.end])))
         over = moments <= until
         self._lists.add(waiting.filter(pa.array(~over)), moments[~over], epoch)
         return waiting.filter(pa.array(over)).combine_chunks()
@@ -220,13 +220,12 @@ class OpenGroups:
 
     def groups(self, keys: pa.Table) -> Groups:
         """Make groups of keys as they are listed, each once."""
-        columns = [_whole(keys[name]) for name in self.names]
+        columns = [whole(keys[name]) for name in self.names]
         groups = Groups.of_keys(self._nothing, self.names, columns)
         if not self._listed_twice:
             return groups
-        once = pa.array(_first_places(groups.keys))
-        columns = [column.take(once) for column in columns]
-        return Groups.of_keys(self._nothing, self.names, columns)
+        _, once = np.unique(distinct(groups.keys)[1], return_index=True)
+        return Groups.of_keys(self._nothing, self.names, taken(columns, once))
 
     def get(self, keys: pa.Table) -> tuple[Groups, Found]:
         """Find what is kept of groups; those that are gone are not found.
@@ -253,12 +252,3 @@ def _telling_apart(keys: Fields, end: str, bounds: WindowBounds) -> tuple[str, .
         return keys.names
     implied = (bounds.start | bounds.end) - {end}
     return tuple(name for name in keys.names if name not in implied)
-
-
-def _first_places(keys: pa.Array) -> np.ndarray:
-    numbers = np.asarray(keys.dictionary_encode().indices)
-    return np.unique(numbers, return_index=True)[1]
-
-
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)

@@ -14,14 +14,14 @@ import pyarrow as pa
 
 from pkray.columns.batches import batch_of
 from pkray.lsm.keys.keys import NormalizedKeys
-from pkray.relational.continuous.changes import Changes, concatenated, take
+from pkray.relational.continuous.changes import Changes, concat_rows, concatenated, take, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.carried import carried_values
-from pkray.relational.continuous.operators.ordering import concat_rows, numbers_within, order_keys
+from pkray.relational.continuous.operators.ordering import numbers_within, order_keys
 from pkray.relational.continuous.operators.windows.event_time import micros, on_time
 from pkray.relational.continuous.operators.windows.recent import Recent
 from pkray.relational.continuous.operators.windows.waiting import DuePages, Waiting
-from pkray.relational.continuous.state.encoding import encoded, parts
+from pkray.relational.continuous.state.encoding import distinct, encoded, parts
 from pkray.relational.continuous.state.state import Found, StateSpec
 from pkray.relational.functions.aggregates.sums import means
 from pkray.relational.plan.expressions import Frame, WindowCall
@@ -110,10 +110,9 @@ class OverInTime(Operator):
         """Compute the values of rows that follow all that came before."""
         count = rows.num_rows
         changes = Changes.of_kind(rows)
-        named = encoded(changes.columns(self.node.partition_by), count).dictionary_encode()
-        partitions = np.asarray(named.indices).astype(np.int64)
+        keys, partitions = distinct(encoded(changes.columns(self.node.partition_by), count))
         row_keys = order_keys(changes, self.node.order_by, np.arange(count))
-        before = self._before(named.dictionary)
+        before = self._before(keys)
         known = len(before.positions)
         width = len(self._schema)
         nothing = [pa.nulls(count, self._computed[place].type.arrow) for place in self._carried]
@@ -130,18 +129,18 @@ class OverInTime(Operator):
             kept[place] = column
         values = carried_values(own, of_row, is_before, self.node.order_by, self._computed, kept)
         stored = [*own.columns, *(values[place] for place in self._carried)]
-        self._store(named.dictionary, of_row, places.take(pa.array(order)), is_before, stored)
+        self._store(keys, of_row, places.take(order), is_before, stored)
         of_new = np.empty(count, np.int64)
         of_new[order[~is_before] - known] = np.flatnonzero(~is_before)
-        found = [value.take(pa.array(of_new)) for value in values]
+        found = taken(values, of_new)
         columns = [*rows.columns, *(_value(each, found) for each in self._given)]
         return Changes.of_kind(batch_of(columns, self.node.fields.arrow, count))
 
     def _before(self, keys: pa.Array) -> Found:
         """Read what is kept of partitions."""
         if self._history == NOTHING:
-            none = [pa.array([], each.type) for each in self._kept()]
-            return Found(np.zeros(0, np.int64), batch_of(none, self._kept(), 0), _no_keys())
+            nothing = concat_rows(self._kept(), [])
+            return Found(np.zeros(0, np.int64), nothing, pa.array([], pa.binary()))
         if self._history is None or self._history.micros:
             return self._rows.rows_of(keys)
         return self._rows.rows_of(keys, last=self._history.rows)
@@ -157,13 +156,11 @@ class OverInTime(Operator):
         """Keep the rows that those to come look at."""
         stays = self._stays(partitions, columns)
         new, old = np.flatnonzero(stays & ~is_before), np.flatnonzero(is_before & ~stays)
-        chosen = pa.array(new)
-        of_new = keys.take(pa.array(partitions[new]))
-        row_keys = places.take(chosen)
-        self._rows.put(of_new, [column.take(chosen) for column in columns], row_keys)
-        self._rows.remove(keys.take(pa.array(partitions[old])), places.take(pa.array(old)))
+        of_new, row_keys = keys.take(partitions[new]), places.take(new)
+        self._rows.put(of_new, taken(columns, new), row_keys)
+        self._rows.remove(keys.take(partitions[old]), places.take(old))
         if self._leaving is not None:
-            times = micros(columns[self._schema.get_field_index(self._time)].take(chosen))
+            times = micros(columns[self._schema.get_field_index(self._time)].take(new))
             self._leaving.put(times + self._reach, [of_new, row_keys], [of_new, row_keys])
 
     def _stays(self, partitions: np.ndarray, columns: Sequence[pa.Array]) -> np.ndarray:
@@ -219,7 +216,3 @@ def _value(each: _Call, values: Sequence[pa.Array]) -> pa.Array:
         return values[each.parts[0]]
     total, counts = (values[place] for place in each.parts)
     return means(each.call, total, np.asarray(counts))
-
-
-def _no_keys() -> pa.Array:
-    return pa.array([], pa.binary())

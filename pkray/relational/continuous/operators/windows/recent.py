@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from pkray.columns.batches import batch_of, whole
+from pkray.columns.batches import batch_of
+from pkray.relational.continuous.changes import concat_rows
 from pkray.relational.continuous.operator import Context
 from pkray.relational.continuous.operators.windows.waiting import Due, Waiting
 
@@ -30,8 +31,7 @@ class _Rows(NamedTuple):
         return int(self.by.nbytes + self.values.nbytes)
 
     def take(self, numbers: np.ndarray) -> _Rows:
-        chosen = pa.array(numbers)
-        return _Rows(self.times[numbers], self.by.take(chosen), self.values.take(chosen))
+        return _Rows(self.times[numbers], self.by.take(numbers), self.values.take(numbers))
 
     def slice(self, start: int, end: int) -> _Rows:
         by, values = (each.slice(start, end - start) for each in (self.by, self.values))
@@ -148,8 +148,8 @@ class Recent:
         if sum(rows.nbytes for rows in runs) > MOST_BYTES:
             self._runs = None
         elif len(runs) > MOST_RUNS:
-            by = _joined(runs[0].by.schema, [rows.by for rows in runs])
-            values = _joined(self._columns, [rows.values for rows in runs])
+            by = concat_rows(runs[0].by.schema, [rows.by for rows in runs])
+            values = concat_rows(self._columns, [rows.values for rows in runs])
             times = np.concatenate([rows.times for rows in runs])
             self._runs = [_Rows(times, by, values).in_order()]
 
@@ -159,14 +159,9 @@ def _ordered(schema: pa.Schema, parts: Sequence[Due]) -> Due:
     filled = [part for part in parts if len(part.times)]
     if len(filled) == 1:
         return filled[0]
-    rows = _joined(schema, [part.rows for part in filled])
+    rows = concat_rows(schema, [part.rows for part in filled])
     times = np.concatenate([np.zeros(0, np.int64), *(part.times for part in filled)])
     if bool((times[1:] >= times[:-1]).all()):
         return Due(times, rows)
     order = np.argsort(times, kind="stable")
     return Due(times[order], rows.take(pa.array(order)))
-
-
-def _joined(schema: pa.Schema, parts: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    table = pa.Table.from_batches(parts, schema=schema)
-    return batch_of([whole(column) for column in table.columns], schema, table.num_rows)

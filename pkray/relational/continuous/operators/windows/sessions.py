@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import batch_of
 from pkray.columns.keys import argsort, begins, codes
-from pkray.relational.continuous.changes import Changes, concatenated
+from pkray.relational.continuous.changes import Changes, concatenated, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import integers
 from pkray.relational.continuous.operators.aggregates.groups import aligned, counted
@@ -138,8 +139,8 @@ class Parts:
         """Tell which partition each change is of, by columns."""
         columns = changes.columns(names)
         numbers = codes(columns, len(changes))
-        first = pa.array(numbers.first_rows())
-        return cls(numbers.of_row, identified([c.take(first) for c in columns], numbers.count))
+        first = numbers.first_rows()
+        return cls(numbers.of_row, identified(taken(columns, first), numbers.count))
 
 
 class KnownSessions:
@@ -170,8 +171,7 @@ class KnownSessions:
         left, count = np.arange(len(spans)), FIRST_ROWS
         found: list[tuple[np.ndarray, ...]] = []
         while len(left):
-            chosen = pa.array(left)
-            rows = self._state.rows_of(keys.take(chosen), first=count, bounds=bounds.take(chosen))
+            rows = self._state.rows_of(keys.take(left), first=count, bounds=bounds.take(left))
             starts, lasts, is_over = (np.asarray(column) for column in rows.rows.columns)
             near = starts <= spans.lasts[left][rows.positions] + self._gap
             has_more = np.bincount(rows.positions[near], minlength=len(left)) == count
@@ -292,10 +292,9 @@ class SessionRows:
             return np.arange(len(times)), np.zeros(0, np.int64)
         whole = codes([pa.array(parts.of_row), *changes.rows.columns], len(times))
         first = whole.first_rows()
-        chosen = pa.array(first)
-        columns = [column.take(chosen) for column in changes.rows.columns]
-        keys = parts.keys.take(pa.array(parts.of_row[first]))
-        places = encoded([moments.take(chosen), *columns])
+        columns = taken(changes.rows.columns, first)
+        keys = parts.keys.take(parts.of_row[first])
+        places = encoded([moments.take(first), *columns])
         found = aligned(self._state.get(keys, places), whole.count)
         before = integers(found[-1])
         after, _ = counted(whole.of_row, changes.signs, before)
@@ -317,10 +316,8 @@ class SessionRows:
         bounds, ends = encoded([pa.array(spans.starts)]), encoded([pa.array(spans.lasts + 1)])
         left, count = np.arange(len(spans)), FIRST_ROWS
         while len(left):
-            chosen = pa.array(left)
-            found = self._state.rows_of(keys.take(chosen), first=count, bounds=bounds.take(chosen))
-            ends_of_rows = ends.take(pa.array(left[found.positions]))
-            inside = np.asarray(pc.less(found.row_keys, ends_of_rows))
+            found = self._state.rows_of(keys.take(left), first=count, bounds=bounds.take(left))
+            inside = np.asarray(pc.less(found.row_keys, ends.take(left[found.positions])))
             has_more = np.bincount(found.positions[inside], minlength=len(left)) == count
             rows = found.take(np.flatnonzero(inside & ~has_more[found.positions]))
             yield left[rows.positions], rows.rows, rows.row_keys
@@ -435,6 +432,5 @@ class Sessions(Operator):
             return Changes.none(self.node.fields)
         table = pa.concat_tables(made)
         ends, arrivals = map(np.concatenate, zip(*order, strict=True))
-        table = table.take(pa.array(np.lexsort([arrivals, ends]))).combine_chunks()
-        batches = table.to_batches()
-        return Changes.of_kind(batches[0]) if batches else Changes.none(self.node.fields)
+        table = table.take(np.lexsort([arrivals, ends]))
+        return Changes.of_kind(batch_of(table.columns, self.node.fields.arrow, len(table)))

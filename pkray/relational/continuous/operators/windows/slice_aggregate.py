@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batch_of
 from pkray.columns.keys import codes
-from pkray.relational.continuous.changes import Changes
+from pkray.relational.continuous.changes import Changes, taken
 from pkray.relational.continuous.operator import Context, Epoch, Operator, operates
 from pkray.relational.continuous.operators.aggregates.accumulators import Numbers, integers
 from pkray.relational.continuous.operators.aggregates.groups import Groups
@@ -312,12 +312,8 @@ class SliceAggregate(Operator):
         )
         if not len(together.ends):
             return Changes.none(self.node.fields)
-        chosen = pa.array(order[together.keys])
-        return self._given(
-            together,
-            dict(zip(names, (key.take(chosen) for key in keys), strict=True)),
-            restored(together.values[1:]),
-        )
+        chosen = dict(zip(names, taken(keys, order[together.keys]), strict=True))
+        return self._given(together, chosen, restored(together.values[1:]))
 
     def _given(
         self, together: Together, keys: dict[str, pa.Array], kept: Sequence[pa.Array]
