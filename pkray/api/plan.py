@@ -17,6 +17,7 @@ from pkray.relational import outcome, plan_files, running
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
+from pkray.relational.continuous.queries.query import start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.plan.drawn import drawn_document
 from pkray.relational.plan.json.writer import in_order, shared_nodes
@@ -115,7 +116,7 @@ class Plan:
         Raises:
             As `execute`.
         """
-        return held(self.compiled.start(name, options, owns=owns, replace=replace))
+        return held(start_query(self.compiled, name, options, owns=owns, replace=replace))
 
     @classmethod
     def from_compiled(cls, compiled: Compiled) -> Plan:

@@ -1,15 +1,13 @@
 """Continuous queries as their users hold them: with the plans that can take over."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from pkray import relational
 from pkray.errors import UnsupportedError
 from pkray.relational.continuous.queries import query
-from pkray.relational.continuous.queries.compiling import compile_plans, sink_for
+from pkray.relational.continuous.queries.compiling import Compiled, compile_plans, sink_for
 from pkray.relational.continuous.upgrades.upgrade import Upgrade
-from pkray.relational.plan.nodes import Node
 from pkray.relational.plan.plan_diff import PlanDiff
 
 
@@ -36,7 +34,7 @@ class Query(query.Query):
         Returns:
             each state kept, warmed up or dropped; and in ``refused`` why the plan cannot take over.
         """
-        return self._fates(*self._compiled(new))
+        return self._fates(self._compiled(new))
 
     def upgrade(self, new: Any, *, wait: bool = True, timeout: float = 3600.0) -> Upgrade:
         """Let another plan take over.
@@ -61,12 +59,12 @@ class Query(query.Query):
             QueryFailedError: the newer plan cannot be computed; the query goes on as it was.
             ServiceUnavailableError: it takes longer than `timeout`; it goes on.
         """
-        found = self._hand_over(*self._compiled(new))
+        found = self._hand_over(self._compiled(new))
         if wait:
             found.wait(timeout)
         return found
 
-    def _compiled(self, new: Any) -> tuple[dict[str, Any], tuple[Node, ...], Sequence[bool], str]:
+    def _compiled(self, new: Any) -> Compiled:
         """Compile what is to take the place of the plan.
 
         Raises:
@@ -86,15 +84,13 @@ class Query(query.Query):
         if isinstance(new, relational.Relation) and len(current.tables) == 1:
             sink = sink_for(new, catalog.load_table(current.tables[0]))
             made = compile_plans([sink], new.dialect, catalog.session)
-            compiled = replace(made, text=new.text)
-        elif isinstance(new, relational.Plan):
-            compiled = new.compiled
-        else:
-            raise UnsupportedError(
-                f"query {self.name} takes the plan of a relation, a plan, a statement or SQL; into "
-                f"{', '.join(current.tables)} the statements of as many tables"
-            )
-        return compiled.document, compiled.roots, compiled.before, compiled.text
+            return replace(made, text=new.text)
+        if isinstance(new, relational.Plan):
+            return new.compiled
+        raise UnsupportedError(
+            f"query {self.name} takes the plan of a relation, a plan, a statement or SQL; into "
+            f"{', '.join(current.tables)} the statements of as many tables"
+        )
 
 
 def held(found: query.Query) -> Query:

@@ -4,11 +4,24 @@ from typing import TypeVar
 
 import msgspec
 
-from pkray.checksums import check_json
-from pkray.errors import CorruptFileError
+from pkray.checksums import check_json, seal_json
+from pkray.errors import CorruptFileError, MissingFileError
 from pkray.storage.object_store import ObjectStore
 
 Value = TypeVar("Value")
+
+
+def sealed(value: object) -> bytes:
+    """Write a value as a file that `read_sealed` reads."""
+    return seal_json(msgspec.json.encode(value))
+
+
+def find_sealed(store: ObjectStore, path: str, kind: type[Value]) -> Value | None:
+    """Read a file as of `read_sealed`; None where there is none."""
+    try:
+        return read_sealed(store, path, kind)
+    except MissingFileError:
+        return None
 
 
 def read_sealed(store: ObjectStore, path: str, kind: type[Value]) -> Value:

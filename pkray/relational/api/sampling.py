@@ -54,13 +54,9 @@ def _bucketed(relation: Queried, start: int, end: int, seed: int) -> Any:
     hashed = [column(name) for name in _hashed(relation)]
     number = call("pmod", call("xxhash64", syntax.literal(seed), *hashed), syntax.literal(_BUCKETS))
     bucket = Column(number)
-    if start == 0:
-        return relation.filter(bucket < end)
-    return (
-        relation.filter(bucket >= start)
-        if end == _BUCKETS
-        else relation.filter(bucket >= start, bucket < end)
-    )
+    low = (bucket >= start,) if start else ()
+    high = () if start and end == _BUCKETS else (bucket < end,)
+    return relation.filter(*low, *high)
 
 
 def _hashed(relation: Queried) -> list[str]:

@@ -208,11 +208,11 @@ class Graph:
         """Open the states of the late rows of an operator, one an input."""
         if not node.judges_lateness():
             return {}
-        opened = {
-            late_name(number, index): late_spec(each.fields)
-            for index, each in enumerate(node.inputs)
+        names = [late_name(number, index) for index in range(len(node.inputs))]
+        return {
+            name: LateRows(open_state(name, late_spec(each.fields), 0))
+            for name, each in zip(names, node.inputs, strict=True)
         }
-        return {name: LateRows(open_state(name, spec, 0)) for name, spec in opened.items()}
 
     def run(self, changes: Mapping[int, Changes], epoch: Epoch) -> list[Changes]:
         """Take the changes of one epoch, or of a part of it, through all operators.
@@ -259,19 +259,12 @@ class Graph:
 
     def _given(self, stage: Stage, made: Mapping[int, Changes]) -> list[Changes]:
         """Give an operator the changes of its inputs, those of all workers where its keys ask."""
-        inputs = zip(stage.inputs, stage.node.inputs, strict=True)
-        if self._peers.is_alone:
-            return [made[number] for number in stage.inputs]
-        return [
-            self._exchanged(stage, place, made[number], node)
-            if isinstance(node, Exchange)
-            else made[number]
-            for place, (number, node) in enumerate(inputs)
-        ]
-
-    def _exchanged(self, stage: Stage, place: int, changes: Changes, node: Exchange) -> Changes:
-        keys = stage.operator.key_bytes(place, changes, node.keys)
-        return self._peers.exchange(changes, keys, node.fields)
+        given = [made[number] for number in stage.inputs]
+        for place, node in enumerate(() if self._peers.is_alone else stage.node.inputs):
+            if isinstance(node, Exchange):
+                keys = stage.operator.key_bytes(place, given[place], node.keys)
+                given[place] = self._peers.exchange(given[place], keys, node.fields)
+        return given
 
     def advance(
         self, epoch: Epoch, *, is_last: bool = False, idle: Collection[int] = ()
@@ -442,14 +435,10 @@ def _opener(
     by_ttl = [index for index, each in enumerate(node.states()) if each.cleaned_by == "ttl"]
 
     def open_one(spec: StateSpec) -> State:
-        name = "_".join([str(number), *([str(spec.index)] if spec.index else []), *_part(spec)])
+        name = "_".join(filter(None, [str(number), str(spec.index or ""), spec.name]))
         expires = spec.index in by_ttl and by_ttl.index(spec.index) < len(ttls)
         ttl = duration_millis(ttls[by_ttl.index(spec.index)]) if expires else 0
         opened[name] = open_state(name, spec, ttl)
         return opened[name]
 
     return open_one
-
-
-def _part(spec: StateSpec) -> list[str]:
-    return [spec.name] if spec.name else []

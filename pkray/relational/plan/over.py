@@ -5,7 +5,7 @@ Where the order is event time and rows are only added, the values of such calls 
 watermark passes a row: `Over.can_wait`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pkray.relational.plan.aggregates import facts
@@ -16,16 +16,7 @@ _OF_PARTITIONS = ("percent_rank", "cume_dist", "ntile")
 _BY_PLACE = ("row_number", "ntile", "lag", "lead")
 _LONGEST = 1 << 61
 """Microseconds of a frame: longer than all time, and still to be added to a time."""
-_FRAMELESS = (
-    "lag",
-    "lead",
-    "row_number",
-    "rank",
-    "dense_rank",
-    "percent_rank",
-    "cume_dist",
-    "ntile",
-)
+_FRAMELESS = ("lag", "lead", *_NUMBERED, *_OF_PARTITIONS)
 """Window functions that have no frame."""
 
 
@@ -38,13 +29,16 @@ class Reach(NamedTuple):
 
 def reach(calls: Iterable[tuple[str, WindowCall]]) -> Reach | None:
     """Find how far calls look; None: through the whole partition."""
-    each = [reach_of(call) for _, call in calls]
-    known = [one for one in each if one is not None]
-    if len(known) < len(each):
+    greatest = _greatest([reach_of(call) for _, call in calls])
+    return None if greatest is None else Reach(*greatest)
+
+
+def _greatest(pairs: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
+    """Give the greatest of each number, 0 at least; None where a pair is not known."""
+    known = [(0, 0), *(each for each in pairs if each is not None)]
+    if len(known) <= len(pairs):
         return None
-    return Reach(
-        max((one.before for one in known), default=0), max((one.after for one in known), default=0)
-    )
+    return max(first for first, _ in known), max(second for _, second in known)
 
 
 def reach_of(call: WindowCall) -> Reach | None:
@@ -97,13 +91,8 @@ NOTHING = History(0, 0)
 
 def history(calls: Iterable[tuple[str, WindowCall]]) -> History | None:
     """Find what calls that look back need of the rows so far; None: all of them."""
-    each = [_history_of(call) for _, call in calls]
-    known = [one for one in each if one is not None]
-    if len(known) < len(each):
-        return None
-    return History(
-        max((one.rows for one in known), default=0), max((one.micros for one in known), default=0)
-    )
+    greatest = _greatest([_history_of(call) for _, call in calls])
+    return None if greatest is None else History(*greatest)
 
 
 def _history_of(call: WindowCall) -> History | None:

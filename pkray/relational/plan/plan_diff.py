@@ -189,15 +189,16 @@ def refusals(
     if tables[0] != tables[1] or len(old) != len(new):
         said = [", ".join(names) or "no table" for names in tables]
         reason = f"its rows go to {said[1]}, those of the query to {said[0]}"
-        return [_refused(numbers[0], new[0], "table", reason)]
+        return [refused(numbers[0], new[0], "table", reason)]
     found = []
     for place, (before, after) in enumerate(zip(old, new, strict=True)):
         for entry, reason in (*_key_refusals(before, after), *_type_refusals(before, after)):
-            found.append(_refused(numbers[place], after, entry, reason))
+            found.append(refused(numbers[place], after, entry, reason))
     return found
 
 
-def _refused(number: int, root: Node, entry: str, reason: str) -> NodeChange:
+def refused(number: int, root: Node, entry: str, reason: str) -> NodeChange:
+    """Say why the result of a root, by its number, cannot take the place of another."""
     name = root.table if isinstance(root, Sink) else type(root).__name__
     return NodeChange(number, f"Result({name})", REFUSED, differs=(entry,), reason=reason)
 
@@ -205,12 +206,11 @@ def _refused(number: int, root: Node, entry: str, reason: str) -> NodeChange:
 def _key_refusals(old: Node, new: Node) -> list[tuple[str, str]]:
     key, is_added = result_key(old)
     other, is_also_added = result_key(new)
-    below = new.input if isinstance(new, Sink) else new
     if is_added or is_also_added:
         same = is_added == is_also_added and key == other
     else:
         renamed = _named(new)
-        unique = {frozenset(renamed[n] for n in each) for each in unique_keys(below)}
+        unique = {frozenset(renamed[n] for n in each) for each in unique_keys(_below(new))}
         same = key is None or any(each <= set(key) for each in unique)
     if same:
         return []
@@ -220,7 +220,7 @@ def _key_refusals(old: Node, new: Node) -> list[tuple[str, str]]:
 
 def result_key(root: Node) -> tuple[tuple[str, ...] | None, bool]:
     """Find the key of a result, and whether its table has it as an added column."""
-    below = root.input if isinstance(root, Sink) else root
+    below = _below(root)
     if isinstance(below, RowKey):
         return below.keys, True
     key = best_key(below, unique_keys(below))
@@ -228,17 +228,21 @@ def result_key(root: Node) -> tuple[tuple[str, ...] | None, bool]:
     return (None if key is None else tuple(names[each] for each in key)), False
 
 
+def _below(root: Node) -> Node:
+    """Give the query of a result."""
+    return root.input if isinstance(root, Sink) else root
+
+
 def _named(root: Node) -> dict[str, str]:
     """Give the columns of a table by those of its query."""
-    names = (root.input if isinstance(root, Sink) else root).fields.names
+    names = _below(root).fields.names
     return dict(zip(names, root.target if isinstance(root, Sink) else names, strict=True))
 
 
 def result_types(root: Node) -> dict[str, DataType]:
     """List the columns of a result, as its table calls them."""
-    below = root.input if isinstance(root, Sink) else root
-    names = root.target if isinstance(root, Sink) else below.fields.names
-    return {name: each.type for name, each in zip(names, below.fields, strict=True)}
+    names = _named(root)
+    return {names[each.name]: each.type for each in _below(root).fields}
 
 
 def _type_refusals(old: Node, new: Node) -> list[tuple[str, str]]:

@@ -8,15 +8,6 @@ from pkray.relational.plan.expressions import TRUE, ColumnRef
 STATEFUL = "STATEFUL"
 """The hint under which a join keeps the rows of a side, though a source could find them."""
 _OFF = (("keep", "false"), ("ttl", "0 ms"))
-_KINDS = (
-    nodes.JoinKind.INNER,
-    nodes.JoinKind.LEFT,
-    nodes.JoinKind.RIGHT,
-    nodes.JoinKind.FULL,
-    nodes.JoinKind.SEMI,
-    nodes.JoinKind.ANTI,
-    nodes.JoinKind.MARK,
-)
 
 
 @dataclass(frozen=True)
@@ -46,7 +37,9 @@ def _source_side(node: nodes.Join | nodes.TemporalJoin, index: int) -> SourceSid
     Args:
         index: 0 for the left side, 1 for the right one.
     """
-    if node.kind not in _KINDS or not node.left_keys or getattr(node, "null_aware", False):
+    if node.kind is nodes.JoinKind.SINGLE or not node.left_keys:
+        return None
+    if getattr(node, "null_aware", False):
         return None
     path: list[nodes.Calc] = []
     each: nodes.Node = node.inputs[index]
@@ -73,11 +66,10 @@ def _source_side(node: nodes.Join | nodes.TemporalJoin, index: int) -> SourceSid
     by_name = {column: name for name, column in names.items()}
     primary = tuple(by_name.get(column, "") for column in source.primary_key)
     whole = primary if all(primary) else ()
-    if len(set(columns)) == len(columns) and source.finds_by(columns):
-        return SourceSide(each, tuple(reversed(path)), columns, True, whole)
-    if whole and source.finds_by(source.primary_key):
-        return SourceSide(each, tuple(reversed(path)), columns, False, whole)
-    return None
+    finds = len(set(columns)) == len(columns) and source.finds_by(columns)
+    if not finds and not (whole and source.finds_by(source.primary_key)):
+        return None
+    return SourceSide(each, tuple(reversed(path)), columns, finds, whole)
 
 
 def _keeps(hint: nodes.Hint) -> bool:

@@ -10,7 +10,6 @@ import msgspec
 import pyarrow as pa
 
 from pkray.arguments.file_names import check_chosen
-from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError, OptionError, UnsupportedError
 from pkray.relational.plan.expressions import Expression
 from pkray.relational.plan.fields import Field, Fields
@@ -20,7 +19,7 @@ from pkray.relational.sources.watermarks import marked
 from pkray.schema.row_kind import names
 from pkray.schema.types import DataType
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.sealed import read_sealed
+from pkray.storage.sealed import read_sealed, sealed
 from pkray.storage.spool import Spool
 
 _DESCRIPTION = "source.json"
@@ -146,7 +145,7 @@ class StreamedSource(Source):
         mark = (self.watermark.column, self.watermark.text) if self.watermark else None
         columns = tuple((each.name, str(each.type)) for each in self.fields)
         said = _Description(self.name, columns, self.primary_key, self.mode, self.keeps, mark)
-        self.spool.store.write(_DESCRIPTION, seal_json(msgspec.json.encode(said)))
+        self.spool.store.write(_DESCRIPTION, sealed(said))
 
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None

@@ -17,7 +17,6 @@ from typing import Any
 import msgspec
 
 from pkray.arguments.file_names import checked
-from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.columns.batches import batch_of
 from pkray.errors import CorruptFileError, MissingFileError, QueryFailedError
@@ -33,7 +32,7 @@ from pkray.relational.sources.table import TableSource
 from pkray.scan.moment import Moment
 from pkray.schema.types import TIMESTAMPS, DataType
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.sealed import read_sealed
+from pkray.storage.sealed import find_sealed, sealed
 from pkray.storage.spool import Spool
 
 _ROW_BY_ROW = (nodes.Calc, nodes.Expand, nodes.Filter, nodes.Hint, nodes.Project, nodes.Unnest)
@@ -116,7 +115,7 @@ class Backfill:
     def end(self, attempt: str, parts: Parts) -> None:
         """Note that an attempt is done; nothing where another one was before."""
         done = _Done(attempt, dict(parts.bounds), tuple(parts.plans))
-        self._folder.create(self._done_path, seal_json(msgspec.json.encode(done)))
+        self._folder.create(self._done_path, sealed(done))
 
     @property
     def is_done(self) -> bool:
@@ -186,9 +185,8 @@ class Backfill:
 
     def _done(self) -> _Done | None:
         if self._found is None:
-            try:
-                found = read_sealed(self._folder, self._done_path, _Done)
-            except MissingFileError:
+            found = find_sealed(self._folder, self._done_path, _Done)
+            if found is None:
                 return None
             try:
                 checked(found.attempt)

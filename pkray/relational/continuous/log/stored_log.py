@@ -7,7 +7,6 @@ from typing import TypeVar
 import msgspec
 
 from pkray import errors
-from pkray.checksums import seal_json
 from pkray.relational.continuous.log.log import (
     NOTHING_YET,
     WAYS_ON,
@@ -16,7 +15,7 @@ from pkray.relational.continuous.log.log import (
     QueryLog,
 )
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.sealed import read_sealed
+from pkray.storage.sealed import find_sealed, read_sealed, sealed
 from pkray.storage.side_by_side import each, together
 
 _EPOCHS, _CHECKPOINTS, _SAVEPOINTS = "epochs/epoch-", "checkpoints/checkpoint-", "savepoints/"
@@ -230,10 +229,7 @@ class StoredLog(QueryLog):
 
     def _find(self, path: str) -> Checkpoint | None:
         """Read a checkpoint of another log, which may delete it meanwhile."""
-        try:
-            return self._read(path, Checkpoint)
-        except errors.MissingFileError:
-            return None
+        return find_sealed(self._store, path, Checkpoint)
 
     def begin(self, record: EpochRecord) -> EpochRecord:
         path = self._epoch_path(record.number)
@@ -427,7 +423,7 @@ class StoredLog(QueryLog):
     def _create(self, path: str, record: EpochRecord | Checkpoint, by: str | None = None) -> bool:
         by = self._incarnation if by is None else by
         named = msgspec.structs.replace(record, run=self.run, incarnation=by)
-        return self._store.create(path, seal_json(msgspec.json.encode(named)))
+        return self._store.create(path, sealed(named))
 
     def _read(self, path: str, kind: type[Record]) -> Record:
         return read_sealed(self._store, path, kind)

@@ -177,9 +177,7 @@ class Overwriting(NewContent):
 
     def fill(self, batches: Iterable[pa.RecordBatch]) -> None:
         for batch in batches:
-            kinds = pa.repeat(pa.scalar("+I"), batch.num_rows)
-            names = [KIND, *batch.schema.names]
-            self._keep(pa.RecordBatch.from_arrays([kinds, *batch.columns], names=names))
+            self._keep(_of_kind(batch, "+I"))
 
     def _keep(self, rows: pa.RecordBatch) -> None:
         path = f"{self._folder.path}/{len(self._paths)}.arrow"
@@ -211,27 +209,30 @@ def write_difference(
     Args:
         there: the rows of the table, with the columns of `wanted`.
     """
-    names, state = wanted.schema.names, wanted.state
+    state = wanted.state
     for batch in there:
         rows = wanted.fitted(batch)
         keys = wanted.keys(rows)
         found = state.get(keys)
-        _write(writer, rows.filter(pa.array(~found.among(rows.num_rows))), "-D")
-        old = rows.take(pa.array(found.positions))
+        _write(writer, rows.filter(~found.among(rows.num_rows)), "-D")
+        old = rows.take(found.positions)
         new = batch_of(found.rows.columns, wanted.schema, len(found.positions))
-        _write(writer, new.filter(pa.array(_differs(old, new))), "+U")
-        state.remove(keys.take(pa.array(found.positions)))
+        _write(writer, new.filter(_differs(old, new)), "+U")
+        state.remove(keys.take(found.positions))
     for left in state.batches():
-        values = [left.column(place + 1) for place in range(len(names))]
+        values = left.columns[1 : len(wanted.schema) + 1]
         _write(writer, batch_of(values, wanted.schema, left.num_rows), "+I")
 
 
 def _write(writer: TableWriter, rows: pa.RecordBatch, kind: str) -> None:
     if rows.num_rows:
-        kinds = pa.repeat(pa.scalar(kind), rows.num_rows)
-        columns = [kinds, *rows.columns]
-        names = [KIND, *rows.schema.names]
-        writer.write(pa.RecordBatch.from_arrays(columns, names=names), row_kinds=KIND)
+        writer.write(_of_kind(rows, kind), row_kinds=KIND)
+
+
+def _of_kind(rows: pa.RecordBatch, kind: str) -> pa.RecordBatch:
+    """Put the kind that all rows are of before their columns."""
+    columns = [pa.repeat(pa.scalar(kind), rows.num_rows), *rows.columns]
+    return pa.RecordBatch.from_arrays(columns, names=[KIND, *rows.schema.names])
 
 
 def _differs(old: pa.RecordBatch, new: pa.RecordBatch) -> np.ndarray:

@@ -4,11 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pkray.errors import UnsupportedError
 from pkray.relational.bound_query import BoundQuery
 from pkray.relational.continuous.outlets.conflicts import RETRACTING, settled
-from pkray.relational.continuous.queries.definitions.options import QueryOptions
-from pkray.relational.continuous.queries.query import Query, start_query
 from pkray.relational.dialect import Dialect
 from pkray.relational.optimizer import optimize
 from pkray.relational.plan.json.writer import to_json
@@ -44,33 +41,6 @@ class Compiled:
     def before(self) -> list[bool]:
         """Say of each root whether rows before updates are needed."""
         return [_needs_before(root, self.session, self.results) for root in self.roots]
-
-    def start(
-        self,
-        name: str | None = None,
-        options: QueryOptions | None = None,
-        *,
-        owns: bool = False,
-        replace: bool = False,
-    ) -> Query:
-        """Run it continuously; as of ``Plan.start``."""
-        sinks = [root for root in self.roots if isinstance(root, Sink)]
-        if not sinks or self.session is None:
-            raise UnsupportedError(
-                "a plan runs continuously into tables: compile an INSERT, or call stream()"
-            )
-        return start_query(
-            self.session.catalog,
-            "+".join(sink.table for sink in sinks) if name is None else name,
-            self.document,
-            self.roots,
-            self.before,
-            self.document["dialect"],
-            (options or QueryOptions()).bounded_by(self.session.options),
-            text=self.text,
-            owns=owns,
-            replace=replace,
-        )
 
 
 def compile_plans(

@@ -12,7 +12,7 @@ from pkray.relational.continuous.queries.compiling import compile_plans
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
-from pkray.relational.continuous.queries.query import Query
+from pkray.relational.continuous.queries.query import Query, start_query
 from pkray.relational.continuous.queries.verification.verify import check_exact
 from pkray.relational.plan.keys import best_key, unique_keys
 from pkray.relational.plan.nodes import Node, RowKey, Sink
@@ -55,7 +55,7 @@ def materialize(
         sink = Sink(plan, table.name, plan.fields.names)
         compiled = compile_plans([sink], relation.dialect, session, [table])
         started = dataclasses.replace(compiled, text=relation.text)
-        return started.start(full, chosen, owns=True, replace=replace)
+        return start_query(started, full, chosen, owns=True, replace=replace)
     except PkrayError:
         if made is not None:
             _drop_unused(session.catalog, full)

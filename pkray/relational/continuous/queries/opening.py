@@ -12,7 +12,6 @@ from pkray.clock import now_millis
 from pkray.errors import PkrayError, QueryFencedError, UnsupportedError
 from pkray.metrics.registry import REGISTRY
 from pkray.relational.continuous.log.log import Checkpoint
-from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.outlets.table_outlet import TableOutlet
 from pkray.relational.continuous.queries.definitions.failure_hooks import tell
@@ -20,7 +19,6 @@ from pkray.relational.continuous.queries.definitions.query_store import Failure
 from pkray.relational.continuous.queries.incarnations import savepoints
 from pkray.relational.continuous.queries.incarnations.life import check_life
 from pkray.relational.continuous.queries.stored import StoredQuery
-from pkray.relational.continuous.queries.workers.shares import QueryShares
 from pkray.relational.continuous.queries.workers.turns import Turns
 from pkray.relational.continuous.queries.workers.worker import QueryWorker
 from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
@@ -143,41 +141,29 @@ def open_run(
         QueryDivergedError: what it wrote down, its results and its sources do not belong together.
         QueryFencedError: it was begun anew meanwhile, or another run took over.
     """
-    log, shares = query.log(), query.shares(room)
+    log, shares, definition = query.log(), query.shares(room), query.definition
     try:
-        _, results = together(log.store, log.look, query.results)
-        return _open_run(query, open_outlets, settings, open_team, log, shares, results)
+        with ExitStack() as undo:
+            _, results = together(log.store, log.look, query.results)
+            tables = list(results.values())
+            savepoints.begin(definition, log, results, shares.roots)
+            newest = check_life(definition, log, shares.roots, tables)
+            states = shares.states(settings.workers or 1)
+            undo.callback(states.close)
+            outlets = open_outlets(query, newest, results)
+            for outlet in outlets:
+                undo.callback(outlet.close)
+            # Runs of incarnations that come later fence the writers that are open by now.
+            log.check_current()
+            saved = savepoints.Savepoints(definition, log, tables, shares.roots)
+            let_go = savepoints.LeftHolds(saved).let_go
+            team = open_team or shares.threads
+            run = Run(shares.plan, outlets, log, states, settings, team, let_go)
+            undo.pop_all()
+        return run
     except PkrayError:
         log.check_not_passed()  # that run, and not this one, knows what is there
         raise
-
-
-def _open_run(
-    query: StoredQuery,
-    open_outlets: OpenOutlets,
-    settings: RunSettings,
-    open_team: OpenTeam | None,
-    log: StoredLog,
-    shares: QueryShares,
-    results: dict[str, Table],
-) -> Run:
-    savepoints.begin(query.definition, log, results, shares.roots)
-    newest = check_life(query.definition, log, shares.roots, list(results.values()))
-    states = shares.states(settings.workers or 1)
-    with ExitStack() as undo:
-        undo.callback(states.close)
-        outlets = open_outlets(query, newest, results)
-        for outlet in outlets:
-            undo.callback(outlet.close)
-        # Runs of incarnations that come later fence the writers that are open by now.
-        log.check_current()
-        tables = list(results.values())
-        saved = savepoints.Savepoints(query.definition, log, tables, shares.roots)
-        left = savepoints.LeftHolds(saved)
-        team = open_team or shares.threads
-        run = Run(shares.plan, outlets, log, states, settings, team, left.let_go)
-        undo.pop_all()
-    return run
 
 
 def outlets_of(

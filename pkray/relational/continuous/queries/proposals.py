@@ -1,42 +1,29 @@
 """Other plans for a query: what it would be with one, and going back to the one before."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from msgspec import structs
 
 from pkray.relational.continuous.feeds.feeds import Feeds, scans_of
 from pkray.relational.continuous.feeds.streams import in_query, streams_in
 from pkray.relational.continuous.operators.catalogue import check_operators
+from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.incarnations.life import check_maps, columns_read
 from pkray.relational.continuous.queries.starting import check_no_circle
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.upgrades.stored import StoredUpgrade
-from pkray.relational.plan.nodes import Node
 
 
-def proposal(
-    query: StoredQuery,
-    document: dict[str, Any],
-    made_of: tuple[Node, ...],
-    before: Sequence[bool],
-    generation: str,
-    text: str = "",
-) -> Definition:
+def proposal(query: StoredQuery, plan: Compiled, generation: str) -> Definition:
     """Make what a query would be with another plan.
-
-    Args:
-        document, made_of, before, text: the plan; as of `start_query`.
 
     Raises:
         UnsupportedError: a node does not run continuously.
         QueryDivergedError: the query is of an older version, and the plan keeps rows by MAPs.
     """
-    current = query.definition
-    roots = in_query(made_of, query.folder, current.begun)
+    current, dialect = query.definition, plan.document["dialect"]
+    roots = in_query(plan.roots, query.folder, current.begun)
     for root in roots:
-        check_operators(root, document["dialect"])
+        check_operators(root, dialect)
     check_maps(current, roots)
     begun = {
         name: current.beginnings.get(name, at)
@@ -44,14 +31,14 @@ def proposal(
     }
     made = structs.replace(
         current,
-        document=document,
-        before=tuple(before),
-        dialect=document["dialect"],
+        document=plan.document,
+        before=tuple(plan.before),
+        dialect=dialect,
         beginnings=begun,
         streams=tuple(each.name for each in streams_in(roots)),
         generation=generation,
         columns=columns_read(roots),
-        sql=text,
+        sql=plan.text,
     )
     check_no_circle(roots, made.tables)
     query.changed(made).keep_roots(roots)

@@ -1,16 +1,17 @@
 """Continuous queries as people hold them: watched, stopped, sent back, upgraded, proved."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, Self
 
 from msgspec import structs
 
 from pkray.arguments.facade import Seconds, SnapshotId, checked_class
 from pkray.clock import now_millis
-from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError
+from pkray.errors import PkrayError, QueryFencedError, QueryNotFoundError, UnsupportedError
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.outlets.outlets import Outlet
 from pkray.relational.continuous.queries import opening
+from pkray.relational.continuous.queries.compiling import Compiled
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.failure_hooks import OnFailure
 from pkray.relational.continuous.queries.definitions.options import QueryOptions
@@ -237,39 +238,18 @@ class Query:
         if is_running:
             start(self._watched.current)
 
-    def _fates(
-        self,
-        document: dict[str, Any],
-        roots: tuple[Node, ...],
-        before: Sequence[bool],
-        text: str = "",
-    ) -> PlanDiff:
-        """Say what becomes of each operator with state if another plan takes over.
-
-        Args:
-            document, roots, before, text: the plan; as of `start_query`.
-        """
+    def _fates(self, plan: Compiled) -> PlanDiff:
+        """Say what becomes of each operator with state if another plan takes over."""
         query = self._watched.current
-        proposed = proposal(query, document, roots, before, "proposal", text)
+        proposed = proposal(query, plan, "proposal")
         return fates(query.site, query.definition, proposed).diff
 
-    def _hand_over(
-        self,
-        document: dict[str, Any],
-        roots: tuple[Node, ...],
-        before: Sequence[bool],
-        text: str = "",
-    ) -> upgrade.Upgrade:
-        """Let another plan take over; as of ``Query.upgrade``.
-
-        Args:
-            document, roots, before, text: the plan; as of `start_query`.
-        """
+    def _hand_over(self, plan: Compiled) -> upgrade.Upgrade:
+        """Let another plan take over; as of ``Query.upgrade``."""
         query = self._watched.current
-        proposed = proposal(query, document, roots, before, upgrade.new_identity(), text)
-        return upgrade.Upgrade(
-            query.site, upgrade.ask(query.site, query.definition, proposed), self._carry_out
-        )
+        proposed = proposal(query, plan, upgrade.new_identity())
+        asked = upgrade.ask(query.site, query.definition, proposed)
+        return upgrade.Upgrade(query.site, asked, self._carry_out)
 
     def accept(self) -> None:
         """Accept the upgrade: what going back needs is let go.
@@ -357,39 +337,46 @@ class Query:
 
 
 def start_query(
-    catalog: Catalog,
-    name: str,
-    document: dict[str, Any],
-    roots: tuple[Node, ...],
-    before: Sequence[bool],
-    dialect: str,
-    options: QueryOptions,
+    plan: Compiled,
+    name: str | None = None,
+    options: QueryOptions | None = None,
     *,
-    text: str = "",
     owns: bool = False,
     replace: bool = False,
 ) -> Query:
     """Start a query of this name, or let the one go on that is there with this plan.
 
     Args:
-        document: the compiled plan of `roots`, each of which ends in a table.
-        text: the SQL that it was made from; empty: it was made otherwise.
+        name: default the names of its tables.
         owns: whether its tables are to hold what it gives and nothing else.
         replace: begin anew, and replace all that its tables hold.
 
     Raises:
         QueryExistsError: there is one of this name with another plan.
         SharedResultError: its tables hold rows of others, and `replace` is false.
+        UnsupportedError: the plan ends in no table.
     """
-    options.trigger_of()
-    tables = tuple(root.table for root in roots if isinstance(root, Sink))
-    check_no_circle(roots, tables)
-    kept = options.kept()
+    tables = tuple(root.table for root in plan.roots if isinstance(root, Sink))
+    if not tables or plan.session is None:
+        raise UnsupportedError(
+            "a plan runs continuously into tables: compile an INSERT, or call stream()"
+        )
+    chosen = (options or QueryOptions()).bounded_by(plan.session.options)
+    chosen.trigger_of()
+    check_no_circle(plan.roots, tables)
     definition = Definition(
-        name, document, tuple(before), tables, now_millis(), dialect, kept, sql=text
+        "+".join(tables) if name is None else name,
+        plan.document,
+        tuple(plan.before),
+        tables,
+        now_millis(),
+        plan.document["dialect"],
+        chosen.kept(),
+        sql=plan.text,
     )
-    query, is_begun = define(catalog, definition, roots, owns=owns, replace=replace)
-    return Query(start(query, options.clock, options.on_failure, is_begun=is_begun))
+    catalog = plan.session.catalog
+    query, is_begun = define(catalog, definition, plan.roots, owns=owns, replace=replace)
+    return Query(start(query, chosen.clock, chosen.on_failure, is_begun=is_begun))
 
 
 def start_function(

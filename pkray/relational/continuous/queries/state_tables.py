@@ -2,8 +2,9 @@
 ``shop.totals$errors``, ``shop.totals$late``.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import pyarrow as pa
@@ -14,7 +15,6 @@ from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log import late_rows
 from pkray.relational.continuous.log.log import NOTHING_YET, Checkpoint
 from pkray.relational.continuous.log.skipped_rows import COLUMNS, NAME
-from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.stored import StoredQuery
 from pkray.relational.continuous.state.state import stored_rows
@@ -27,56 +27,43 @@ PREFIX = "state_"
 
 
 @dataclass(frozen=True)
-class _StateRows:
-    """Gives the rows of one state of a query, as of its newest checkpoint, from all workers.
-
-    Attributes:
-        shares: its files, by the number of the worker that keeps them.
-    """
+class _KeptRows:
+    """Gives rows that a query has kept, as of its newest checkpoint."""
 
     name: str
     location: TableLocation
-    folder: ObjectStore
-    shares: dict[int, tuple[DataFileMeta, ...]]
+    read: Callable[[], pa.RecordBatchReader]
 
     def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
-        """Read the rows; a state is read as it is, whatever moment is asked for."""
-        if not any(self.shares.values()):
-            return pa.RecordBatchReader.from_batches(COLUMNS, [])
-        return stored_rows(self.folder, self.shares)
+        """Read the rows; they are read as they are, whatever moment is asked for."""
+        return self.read()
 
 
-@dataclass(frozen=True)
-class _LateRows:
-    """Gives the rows of a query that came late, as of its newest checkpoint.
+def _state_rows(
+    folder: ObjectStore, shares: Mapping[int, Sequence[DataFileMeta]]
+) -> pa.RecordBatchReader:
+    """Read one state, from all workers.
+
+    Args:
+        shares: its files, by the number of the worker that keeps them.
+    """
+    if not any(shares.values()):
+        return pa.RecordBatchReader.from_batches(COLUMNS, [])
+    return stored_rows(folder, shares)
+
+
+def _late_rows(
+    folder: ObjectStore, checkpoint: Checkpoint, windows: Mapping[str, tuple[str, str]]
+) -> pa.RecordBatchReader:
+    """Read the rows that came late.
 
     Args:
         windows: of the states that keep them, the columns of the window that a row missed.
     """
-
-    name: str
-    location: TableLocation
-    folder: ObjectStore
-    checkpoint: Checkpoint
-    windows: Mapping[str, tuple[str, str]]
-
-    def open_system(self, system: str, snapshot_id: Any = None, **at: Any) -> pa.RecordBatchReader:
-        """Read the rows; they are read as they are, whatever moment is asked for."""
-        found = late_rows.kept_late(self.folder, self.checkpoint)
-        parts = [
-            late_rows.shown_late(name, rows, self.windows.get(name)) for name, rows in found.items()
-        ]
-        rows = pa.concat_tables([late_rows.LATE_COLUMNS.empty_table(), *parts]).sort_by("epoch")
-        return pa.RecordBatchReader.from_batches(late_rows.LATE_COLUMNS, rows.to_batches())
-
-
-def _late_rows(
-    catalog: Catalog, table: Table, definition: Definition, found: Checkpoint | None
-) -> Reads:
-    folder = QueryStore(catalog.store).folder(definition).child("state")
-    windows = late_rows.missed_windows(StoredQuery(catalog, definition).roots)
-    rows = _LateRows(table.name, table.location, folder, found or NOTHING_YET, windows)
-    return cast(Reads, rows)
+    found = late_rows.kept_late(folder, checkpoint)
+    parts = [late_rows.shown_late(name, rows, windows.get(name)) for name, rows in found.items()]
+    rows = pa.concat_tables([late_rows.LATE_COLUMNS.empty_table(), *parts]).sort_by("epoch")
+    return pa.RecordBatchReader.from_batches(late_rows.LATE_COLUMNS, rows.to_batches())
 
 
 def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
@@ -92,20 +79,20 @@ def state_rows(catalog: Catalog, table: Table, system: str) -> Reads:
     for definition in store.all():
         if table.name not in definition.tables:
             continue
-        found = store.log(definition).newest_checkpoint()
+        found = store.log(definition).newest_checkpoint() or NOTHING_YET
+        folder, read = store.folder(definition).child("state"), None
         if system == late_rows.LATE:
-            return _late_rows(catalog, table, definition, found)
-        files = found.files if found else {}
+            windows = late_rows.missed_windows(StoredQuery(catalog, definition).roots)
+            read = partial(_late_rows, folder, found, windows)
+        files = found.files
         wanted = system.removeprefix(PREFIX)
         if system == NAME and NAME not in files:
             files = {**files, NAME: ()}
         if wanted in files:
-            place = found.folder(wanted) if found else wanted
-            folder = store.folder(definition).child(f"state/{place}")
-            shares = found.shares if found else ()
-            files_of = {worker: each.get(wanted, ()) for worker, each in enumerate(shares)}
-            rows = _StateRows(table.name, table.location, folder, files_of)
-            return cast(Reads, rows)
+            shares = {worker: each.get(wanted, ()) for worker, each in enumerate(found.shares)}
+            read = partial(_state_rows, folder.child(found.folder(wanted)), shares)
+        if read is not None:
+            return cast(Reads, _KeptRows(table.name, table.location, read))
         known = ", ".join(f"{table.name}${PREFIX}{each}" for each in files)
         raise TableNotFoundError(
             f"{table.name} has no {system}: there is {known or 'no state yet'}", table=table.name

@@ -8,7 +8,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pyarrow as pa
 
@@ -290,30 +290,30 @@ def open_stream(
     query, _ = define(_catalog(relation, name), defined, (root,))
     settings = replace(settings, reader=query.definition.reader)
     run = open_run(query, lambda *_: [outlet], settings)
-    return ResultStream(run, outlet, trigger, name, _Kept(query.folder))
+    return ResultStream(run, outlet, trigger, name, Place(query.folder))
 
 
-class Place(Protocol):
-    """Keeps the files of a stream that are its own."""
+class Place:
+    """Keeps the files of a stream that are its own: in the folder of its query.
+
+    Args:
+        folder: None: it is found when it is asked for.
+    """
+
+    def __init__(self, folder: ObjectStore | None) -> None:
+        self._store = folder
 
     def store(self) -> ObjectStore:
         """Give the folder."""
+        if self._store is None:
+            self._store = self._made()
+        return self._store
+
+    def _made(self) -> ObjectStore:
+        raise NotImplementedError
 
     def forget(self) -> None:
         """End the use of it."""
-
-
-class _Kept(Place):
-    """The folder of a query."""
-
-    def __init__(self, folder: ObjectStore) -> None:
-        self._folder = folder
-
-    def store(self) -> ObjectStore:
-        return self._folder
-
-    def forget(self) -> None:
-        return
 
 
 class _Unkept(Place):
@@ -323,14 +323,9 @@ class _Unkept(Place):
     """
 
     def __init__(self, relation: BoundQuery) -> None:
+        super().__init__(None)
         self._relation = relation
-        self._store: ObjectStore | None = None
         self._disk: OwnedDirectory | None = None
-
-    def store(self) -> ObjectStore:
-        if self._store is None:
-            self._store = self._made()
-        return self._store
 
     def _made(self) -> ObjectStore:
         session = session_of(self._relation)

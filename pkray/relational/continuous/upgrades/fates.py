@@ -22,13 +22,13 @@ from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.json.writer import in_order, shared_nodes
 from pkray.relational.plan.plan_diff import (
     KEPT,
-    REFUSED,
     WARMED,
     NodeChange,
     PlanDiff,
     diff_of,
     fingerprints,
     refusals,
+    refused,
 )
 from pkray.relational.plan.source import Source
 from pkray.relational.plan.state import NEVER
@@ -79,7 +79,7 @@ def fates(site: Site, old: Definition, new: Definition) -> Fates:
     changes = [_reformed(each, forms) for each in found.nodes]
     ttls = {number: old.ttls.get(each, ()) for number, each in same.items()}
     undetermined = _undetermined(nodes, ttls)
-    roots = _roots(new)
+    roots = [node["id"] for node in new.roots]
     dirty = [root not in same or before is None for root in roots]
     while True:
         _needs_again(changes, nodes, roots, dirty, undetermined)
@@ -91,8 +91,8 @@ def fates(site: Site, old: Definition, new: Definition) -> Fates:
         if computed == dirty:
             break
         dirty = computed
-    refused = _refusals(site, old, before, new, roots, dirty)
-    return Fates(PlanDiff((*changes, *refused)), same, tuple(dirty))
+    others = _refusals(site, old, before, new, roots, dirty)
+    return Fates(PlanDiff((*changes, *others)), same, tuple(dirty))
 
 
 def _numbered(roots: Sequence[plan_nodes.Node]) -> dict[int, plan_nodes.Node]:
@@ -101,11 +101,6 @@ def _numbered(roots: Sequence[plan_nodes.Node]) -> dict[int, plan_nodes.Node]:
 
 def _stateful(roots: Sequence[plan_nodes.Node]) -> set[int]:
     return {number for number, node in _numbered(roots).items() if node.states()}
-
-
-def _roots(definition: Definition) -> list[int]:
-    taken = {edge["source"] for edge in definition.document["edges"]}
-    return [node["id"] for node in definition.document["nodes"] if node["id"] not in taken]
 
 
 def _below(nodes: Mapping[int, plan_nodes.Node], root: int) -> set[int]:
@@ -215,12 +210,7 @@ def _refusals(
         if not dirty[place]:
             continue
         for entry, reason in (*_unread(old, root), *_unwritten(site, columns, root)):
-            name = root.table if isinstance(root, plan_nodes.Sink) else type(root).__name__
-            found.append(
-                NodeChange(
-                    numbers[place], f"Result({name})", REFUSED, differs=(entry,), reason=reason
-                )
-            )
+            found.append(refused(numbers[place], root, entry, reason))
     return found
 
 

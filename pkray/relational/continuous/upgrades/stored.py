@@ -8,14 +8,13 @@ from typing import Any
 
 import msgspec
 
-from pkray.checksums import seal_json
-from pkray.errors import MissingFileError, PkrayError, TableError
+from pkray.errors import PkrayError, TableError
 from pkray.relational.continuous.log.stored_log import StoredLog
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.query_store import UPGRADE, DefinedQuery
 from pkray.relational.continuous.queries.incarnations.savepoints import tables_read
 from pkray.relational.plan.nodes import Node
-from pkray.storage.sealed import read_sealed
+from pkray.storage.sealed import find_sealed, sealed
 from pkray.table.table import Table
 
 _CANCELLED = "upgrade/cancelled"
@@ -107,20 +106,17 @@ class Site(DefinedQuery):
 
     def find(self) -> StoredUpgrade | None:
         """Read the upgrade that is under way or not accepted; None where there is none."""
-        try:
-            return read_sealed(self.folder, UPGRADE, StoredUpgrade)
-        except MissingFileError:
-            return None
+        return find_sealed(self.folder, UPGRADE, StoredUpgrade)
 
     def create(self, upgrade: StoredUpgrade) -> bool:
         """Write an upgrade down; false where there is one."""
         if self.find() is None:
             self.folder.delete(_CANCELLED)
-        return self.folder.create(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+        return self.folder.create(UPGRADE, sealed(upgrade))
 
     def write(self, upgrade: StoredUpgrade) -> None:
         """Replace what is written of an upgrade."""
-        self.folder.write(UPGRADE, seal_json(msgspec.json.encode(upgrade)))
+        self.folder.write(UPGRADE, sealed(upgrade))
 
     def cancel(self) -> None:
         """Note that the upgrade is to be dropped, if nothing is decided yet."""
@@ -148,15 +144,11 @@ class Site(DefinedQuery):
 
     def keep_plan(self, definition: Definition) -> None:
         """Keep a plan, by which snapshots of results were made."""
-        data = seal_json(msgspec.json.encode(definition))
-        self.folder.write(f"{_PLANS}{definition.digest}", data)
+        self.folder.write(f"{_PLANS}{definition.digest}", sealed(definition))
 
     def plan_of(self, digest: str) -> Definition | None:
         """Read the plan of an older snapshot of a result; None where it is not known."""
-        try:
-            return read_sealed(self.folder, f"{_PLANS}{digest}", Definition)
-        except MissingFileError:
-            return None
+        return find_sealed(self.folder, f"{_PLANS}{digest}", Definition)
 
     def before_tag(self, definition: Definition) -> str:
         """Name the tag of the results before the upgrade."""

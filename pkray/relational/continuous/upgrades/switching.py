@@ -112,30 +112,25 @@ def _switch(
 ) -> None:
     """Replace the results, and write the checkpoint of the newer plan."""
     shadow = site.log(upgrade).newest_checkpoint() if upgrade.computes else None
-    positions = shadow.positions if shadow is not None else found.positions
     if upgrade.computes and not upgrade.is_back:
         log.keep_before(found)
         site.hold(upgrade.old, "before", found.positions)
     results = dict(found.results)
     if shadow is not None:
-        results |= _replace_results(site, upgrade, shadow, record, positions)
+        results |= _replace_results(site, upgrade, shadow, record)
     taken_over = _taken_over(upgrade, found, shadow, record)
     log.write_checkpoint(structs.replace(taken_over, results=results))
 
 
 def _replace_results(
-    site: Site,
-    upgrade: StoredUpgrade,
-    shadow: Checkpoint,
-    record: EpochRecord,
-    positions: Mapping[str, int],
+    site: Site, upgrade: StoredUpgrade, shadow: Checkpoint, record: EpochRecord
 ) -> dict[str, Committed]:
     made: dict[str, Committed] = {}
     columns = columns_of(upgrade.old)
     results = open_results(site, upgrade)
     results.states.begin(shadow.files, shadow.folders)
     commits = upgrade.new.commits
-    properties = commits.properties(positions, record.number, shadow.watermarks)
+    properties = commits.properties(shadow.positions, record.number, shadow.watermarks)
     try:
         for place, root in enumerate(site.roots(upgrade.new)):
             assert isinstance(root, Sink)
@@ -204,7 +199,8 @@ def _taken_over(
             take(known, old, known)
     if shadow is not None:
         for known in shadow.files:
-            if _STATE.fullmatch(known) and _number(known) not in upgrade.kept:
+            match = _STATE.fullmatch(known)
+            if match is not None and int(match[2]) not in upgrade.kept:
                 take(known, shadow, known)
     numbers = {upgrade.same[number]: number for number in upgrade.kept}
     for known in old.files:
@@ -229,9 +225,3 @@ def _taken_over(
         late=late,
         marks=latest.marks,
     )
-
-
-def _number(state: str) -> int:
-    match = _STATE.fullmatch(state)
-    assert match is not None
-    return int(match[2])

@@ -236,15 +236,13 @@ class _Reader:
         names = {
             json_names.entry_name(kind, each.name): each for each in json_names.own_fields(kind)
         }
-        needed = [
-            n for n, each in names.items() if n in written or not json_names.is_optional(each)
-        ]
+        optional = {name for name, each in names.items() if json_names.is_optional(each)}
+        needed = [name for name in names if name in written or name not in optional]
         self._check_entries(written, needed, pointer)
         fields = _fields_of_expressions(kind, inputs, written)
         values: dict[str, Any] = dict(inputs)
         hints = typing.get_type_hints(kind)
-        for each in json_names.own_fields(kind):
-            entry = json_names.entry_name(kind, each.name)
+        for entry, each in names.items():
             if entry not in written:
                 continue
             place, hint = f"{pointer}/{entry}", hints[each.name]
@@ -319,8 +317,8 @@ class _Reader:
 
     def _check_columns(self, node: Node, pointer: str) -> None:
         """Refuse names that are not there, which would fail at the first row."""
-        for attribute, names in _named_columns(node):
-            for index, (name, fields) in enumerate(names):
+        for attribute, names, fields in _named_columns(node):
+            for index, name in enumerate(names):
                 if name not in fields:
                     said = ", ".join(fields.names)
                     place = f"{pointer}/{json_names.camel_case(attribute)}/{index}"
@@ -494,17 +492,12 @@ class _Reader:
         }
         return hint(**values) if len(self.faults) == before else None
 
-    def _udf(self, written: Any, pointer: str) -> Any:
-        if written is None:
-            return None
-        found = self.names.udf(written) if isinstance(written, str) else None
-        if found is None:
-            self.fault(pointer, f"no function {written!r} is registered")
-        return found
-
     def _scalar(self, written: Any, hint: Any, pointer: str) -> Any:
-        if hint is Any:
-            return self._udf(written, pointer)
+        if hint is Any:  # a function of a user
+            found = self.names.udf(written) if isinstance(written, str) else None
+            if found is None and written is not None:
+                self.fault(pointer, f"no function {written!r} is registered")
+            return found
         right = isinstance(written, hint) and (hint is bool or not isinstance(written, bool))
         if not right:
             words = {str: "a text", int: "a whole number", bool: "true or false"}
@@ -529,30 +522,25 @@ def _fields_of_expressions(
     )
 
 
-def _named_columns(node: Node) -> Iterator[tuple[str, list[tuple[str, Fields]]]]:
-    """List the columns of its inputs that a node names, an attribute at a time."""
+def _named_columns(node: Node) -> Iterator[tuple[str, Sequence[str], Fields]]:
+    """List the columns of an input that a node names, an attribute at a time."""
     if isinstance(node, Pairing):
-        for side, each in (("left", node.left), ("right", node.right)):
-            keys = getattr(node, f"{side}_keys")
-            yield f"{side}_keys", [(name, each.fields) for name in keys]
+        yield "left_keys", node.left_keys, node.left.fields
+        yield "right_keys", node.right_keys, node.right.fields
         return
+    if not node.inputs:
+        return
+    fields = node.inputs[0].fields
     for attribute in ("keys", "partition_by", "arguments"):
-        names = getattr(node, attribute, None)
-        if names is not None:
-            yield attribute, [(name, node.inputs[0].fields) for name in names]
-    order = getattr(node, "order_by", None)
-    if isinstance(order, tuple):
-        yield "order_by", [(key.column, node.inputs[0].fields) for key in order]
-    elif isinstance(order, str):
-        yield "order_by", [(order, node.inputs[0].fields)]
+        yield attribute, getattr(node, attribute, ()), fields
+    order = getattr(node, "order_by", None) or ()
+    by = (order,) if isinstance(order, str) else tuple(key.column for key in order)
+    yield "order_by", by, fields
     for attribute in ("aggregates", "calls"):
-        calls = getattr(node, attribute, None)
-        if calls is not None:
-            read = [name for _, call in calls for name in call.columns()]
-            yield attribute, [(name, node.inputs[0].fields) for name in read]
+        calls = getattr(node, attribute, ())
+        yield attribute, [name for _, call in calls for name in call.columns()], fields
     time = getattr(node, "time", None)
-    if isinstance(time, str):
-        yield "time", [(time, node.inputs[0].fields)]
+    yield "time", () if time is None else (time,), fields
 
 
 def _digest(node: Node, inputs: list[str], written: Mapping[str, Any]) -> str:

@@ -226,17 +226,11 @@ class Join(_Stateful):
     def states(self) -> tuple[State, ...]:
         if not self.is_windowed():
             return self._two_sided("ttl")
-        sides = (("left", self.left_keys), ("right", self.right_keys))
-        return tuple(
-            State(
-                f"{side}State",
-                "ordered",
-                keys,
-                f"rows of open windows of the {side} input",
-                "watermark",
-            )
-            for side, keys in sides
-        )
+        kept = []
+        for side, keys in (("left", self.left_keys), ("right", self.right_keys)):
+            grows = f"rows of open windows of the {side} input"
+            kept.append(State(f"{side}State", "ordered", keys, grows, "watermark"))
+        return tuple(kept)
 
     def is_windowed(self) -> bool:
         """Whether both sides are of windows and rows are paired within them."""

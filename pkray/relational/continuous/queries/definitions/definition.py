@@ -121,9 +121,13 @@ class Definition(msgspec.Struct, frozen=True):
     @property
     def digest(self) -> str:
         """Tells plans apart: the digests of the roots."""
-        targets = {edge["source"] for edge in self.document["edges"]}
-        roots = [node for node in self.document["nodes"] if node["id"] not in targets]
-        return "-".join(node["digest"] for node in roots)
+        return "-".join(node["digest"] for node in self.roots)
+
+    @property
+    def roots(self) -> list[dict[str, Any]]:
+        """List the nodes that no other one takes rows of, as JSON has them."""
+        taken = {edge["source"] for edge in self.document["edges"]}
+        return [node for node in self.document["nodes"] if node["id"] not in taken]
 
     @property
     def ttls(self) -> dict[int, list[str]]:

@@ -10,7 +10,6 @@ from msgspec import structs
 
 from pkray import errors
 from pkray.arguments.file_names import fault
-from pkray.checksums import seal_json
 from pkray.clock import now_millis
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log.stored_log import StoredLog
@@ -23,7 +22,7 @@ from pkray.relational.continuous.queries.definitions.definition import (
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.relational.plan.json.names import PLAN_VERSION
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.sealed import read_sealed, unsealed
+from pkray.storage.sealed import find_sealed, read_sealed, sealed, unsealed
 from pkray.storage.side_by_side import together
 from pkray.storage.warehouse_mark import check_empty
 from pkray.table.databases import remove_folders
@@ -243,8 +242,8 @@ class QueryStore:
         """Give a query of a version that knew no incarnations one; the same to all who ask."""
         folder = self.folder(definition)
         mine = _Adopted(new_incarnation())
-        if not folder.create(_ADOPTED, seal_json(msgspec.json.encode(mine))):
-            mine = _read(folder, _ADOPTED, _Adopted)
+        if not folder.create(_ADOPTED, sealed(mine)):
+            mine = read_sealed(folder, _ADOPTED, _Adopted)
         user = old_user(definition.name)
         return structs.replace(definition, incarnation=mine.incarnation, user=user)
 
@@ -326,8 +325,7 @@ class QueryStore:
     def want(self, definition: Definition, *, running: bool) -> None:
         """Note whether people want it to run."""
         wanted = _Wanted(running, definition.incarnation)
-        data = seal_json(msgspec.json.encode(wanted))
-        self.folder(definition).write(_wanted_path(definition), data)
+        self.folder(definition).write(_wanted_path(definition), sealed(wanted))
 
     def is_wanted(self, definition: Definition) -> bool:
         """Whether people want it to run.
@@ -337,7 +335,7 @@ class QueryStore:
             MissingFileError: nobody says so.
         """
         path = _wanted_path(definition)
-        wanted: _Wanted | None = _read(self.folder(definition), path, _Wanted)
+        wanted = find_sealed(self.folder(definition), path, _Wanted)
         if wanted is None:
             self.check_current(definition)
             raise errors.MissingFileError(
@@ -356,7 +354,7 @@ class QueryStore:
 
     def old_wish(self, definition: Definition) -> str | None:
         """Read to which savepoint a version that knew no incarnations was to go back."""
-        found: _Restoring | None = _read(self.folder(definition), _RESTORING, _Restoring)
+        found = find_sealed(self.folder(definition), _RESTORING, _Restoring)
         return None if found is None else found.savepoint
 
     def forget_old_wish(self, definition: Definition) -> None:
@@ -366,11 +364,11 @@ class QueryStore:
     def note_status(self, definition: Definition, status: Mapping[str, Any]) -> None:
         """Write down what a query does, and when that was."""
         said = {"time": now_millis(), "status": status, "incarnation": definition.incarnation}
-        self.folder(definition).write(_STATUS, seal_json(msgspec.json.encode(said)))
+        self.folder(definition).write(_STATUS, sealed(said))
 
     def status(self, definition: Definition) -> tuple[int, dict[str, Any]] | None:
         """Read what a query did, and when that was, in epoch milliseconds; None: nothing yet."""
-        found = _read(self.folder(definition), _STATUS, dict)
+        found = find_sealed(self.folder(definition), _STATUS, dict)
         if found is None or found.get("incarnation", "") not in ("", definition.incarnation):
             return None
         return int(found["time"]), dict(found["status"])
@@ -378,11 +376,10 @@ class QueryStore:
     def count_start(self, definition: Definition, epoch: int) -> int:
         """Count how often processes have begun while this epoch was not ended; note one more."""
         folder = self.folder(definition)
-        found: _Starts | None = _read(folder, _STARTS, _Starts)
+        found = find_sealed(folder, _STARTS, _Starts)
         key = (epoch, definition.incarnation)
         count = found.count if found and (found.epoch, found.incarnation) == key else 0
-        starts = _Starts(epoch, count + 1, definition.incarnation)
-        folder.write(_STARTS, seal_json(msgspec.json.encode(starts)))
+        folder.write(_STARTS, sealed(_Starts(epoch, count + 1, definition.incarnation)))
         return count + 1
 
     def forget_starts(self, definition: Definition) -> None:
@@ -391,7 +388,7 @@ class QueryStore:
 
     def upgraded(self, definition: Definition) -> list[dict[str, Any]]:
         """List the plans of an upgrade that has not ended: both read their tables again."""
-        found = _read(self.folder(definition), UPGRADE, dict)
+        found = find_sealed(self.folder(definition), UPGRADE, dict)
         return [] if found is None else [found[each]["document"] for each in ("old", "new")]
 
     def note_failure(self, definition: Definition, failure: Failure | None) -> None:
@@ -401,18 +398,18 @@ class QueryStore:
             folder.delete(_FAILURE)
         else:
             failure = structs.replace(failure, incarnation=definition.incarnation)
-            folder.write(_FAILURE, seal_json(msgspec.json.encode(failure)))
+            folder.write(_FAILURE, sealed(failure))
 
     def delete_failure_of(self, definition: Definition, run: str) -> None:
         """Delete what a run noted that was fenced."""
         folder = self.folder(definition)
-        found: Failure | None = _read(folder, _FAILURE, Failure)
+        found = find_sealed(folder, _FAILURE, Failure)
         if found is not None and found.run == run:
             folder.delete(_FAILURE)
 
     def failure(self, definition: Definition) -> Failure | None:
         """Read why it stopped."""
-        found: Failure | None = _read(self.folder(definition), _FAILURE, Failure)
+        found = find_sealed(self.folder(definition), _FAILURE, Failure)
         known = found is not None and found.incarnation in ("", definition.incarnation)
         return found if known else None
 
@@ -458,7 +455,7 @@ def _wanted_path(definition: Definition) -> str:
 
 def _stored(definition: Definition) -> bytes:
     document = {**definition.document, "planVersion": _STORED_VERSION}
-    return seal_json(msgspec.json.encode(structs.replace(definition, document=document)))
+    return sealed(structs.replace(definition, document=document))
 
 
 def _refused(definition: Definition) -> bytes:
@@ -488,7 +485,7 @@ def _refused(definition: Definition) -> bytes:
         {**definition.options, "backfill": "spark"},
         incarnation="newer-version",
     )
-    return seal_json(msgspec.json.encode(said))
+    return sealed(said)
 
 
 def _fenced(definition: Definition, there: Definition | None) -> errors.QueryFencedError:
@@ -530,10 +527,3 @@ def check_unused(warehouse: ObjectStore, table: str, what: str) -> None:
                 table=table,
                 query=name,
             )
-
-
-def _read(store: ObjectStore, path: str, kind: type[Any]) -> Any:
-    try:
-        return read_sealed(store, path, kind)
-    except errors.MissingFileError:
-        return None
