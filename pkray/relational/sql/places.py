@@ -15,7 +15,8 @@ def position(node: exp.Expr | None) -> dict[str, int]:
     for part in node.walk():
         meta = part.meta
         if "line" in meta:
-            return {"line": meta["line"], "column": meta["col"] - (meta["end"] - meta["start"])}
+            width = meta["end"] - meta["start"]
+            return {"line": meta["line"], "column": max(meta["col"] - width, 1)}
     return {}
 
 

@@ -16,8 +16,15 @@ from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.from_clause.values import bind_values
 from pkray.relational.sql.binder.over import all_spread, sort_keys
 from pkray.relational.sql.binder.patterns import projected
-from pkray.relational.sql.binder.scope import Correlation, Numbers, Rows, Scope, outer_references
-from pkray.relational.sql.binder.select import SelectBinder, visible
+from pkray.relational.sql.binder.scope import (
+    Correlation,
+    Numbers,
+    Rows,
+    Scope,
+    Visible,
+    outer_references,
+)
+from pkray.relational.sql.binder.select import SelectBinder
 from pkray.relational.sql.binder.session_zone import in_session_zone
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
@@ -132,7 +139,7 @@ class _Queries:
                         f"{len(bound.names)}: {', '.join(bound.names)}",
                         alias,
                     )
-            key = cte.alias.lower() if self.dialect is Dialect.SPARK else cte.alias
+            key = self._key(cte.alias)
             if key in {self._key(each.alias) for each in clause.expressions if each is not cte}:
                 raise wrong(f"WITH defines {cte.alias} twice", alias)
             tables = {**tables, key: BoundQuery(bound.node, distinct_names(names), bound.columns)}
@@ -253,7 +260,7 @@ class _Queries:
         if correlated and (limit is not None or offset):
             raise unsupported("LIMIT of a UNION that uses the query around is not supported", tree)
         if order is not None:
-            scope = Scope(rows, visible(names, names), self.dialect)
+            scope = Scope(rows, (Visible(name, name) for name in names), self.dialect)
             binder = ExpressionBinder(self.names, scope)
 
             def bind(node: exp.Expr) -> Expression:

@@ -8,10 +8,8 @@ from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.lookup_options import LookupOptions
 from pkray.relational.sql.binder.context import Queries, TableHints
-from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW
-from pkray.relational.sql.binder.scope import Rows, Scope
+from pkray.relational.sql.binder.from_clause.calls import constants
 from pkray.relational.sql.dialects import WINDOW_FUNCTIONS, shown
-from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
 from pkray.relational.sql.places import unsupported, wrong
 
@@ -119,8 +117,7 @@ def read_limit(queries: Queries, tree: exp.Expr) -> tuple[int | None, int]:
 
 
 def _whole(queries: Queries, node: exp.Expr, what: str) -> int:
-    scope = Scope(Rows(SINGLE_ROW, queries.numbers), (), queries.dialect)
-    value = fold(ExpressionBinder(queries.names, scope).bind(node))
+    value = fold(constants(queries).bind(node))
     number = value.value if isinstance(value, Literal) else None
     if not isinstance(number, int) or isinstance(number, bool) or number < 0:
         raise wrong(f"{what} takes a whole number that is not negative, not {shown(node)}", node)

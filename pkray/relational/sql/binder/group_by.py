@@ -2,7 +2,7 @@
 
 from sqlglot import exp
 
-from pkray.relational.plan.expressions import TRUE, Call, Case, ColumnRef, Expression, Literal
+from pkray.relational.plan.expressions import ColumnRef, Expression
 from pkray.relational.plan.nodes import Distinct, JoinKind, Project
 from pkray.relational.sql.binder.calls import AggregateNames
 from pkray.relational.sql.binder.context import Pair
@@ -14,7 +14,7 @@ from pkray.relational.sql.binder.outputs import Output
 from pkray.relational.sql.binder.over import windows_in
 from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.binder.select_state import SelectState
-from pkray.relational.sql.binder.subqueries import Subqueries
+from pkray.relational.sql.binder.subqueries import Subqueries, counted
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.places import wrong
 
@@ -97,7 +97,7 @@ def ordinal(state: SelectState, node: exp.Expr, outputs: list[Output]) -> exp.Ex
         return output.node
     shown = next(each for each in state.base.columns if each.column == output.column)
     parts = [*shown.qualifier[-1:], shown.name]
-    return exp.column(*reversed([exp.to_identifier(part, quoted=True) for part in parts]))
+    return exp.column(*reversed(parts), quoted=True)
 
 
 def _may_defer(state: SelectState) -> bool:
@@ -142,13 +142,3 @@ def _complete(state: SelectState, grouping: Grouping) -> None:
         Pair(pair.outer, name, null_safe=True)
         for name, pair in zip(names, state.pairs, strict=True)
     ]
-
-
-def counted(value: ColumnRef, nullable: bool) -> Expression:
-    """Give a count that an outer join has made NULL its value for no rows: 0."""
-    if nullable:
-        return value
-    kind = value.type.with_nullable(False)
-    zero = Literal(kind, [] if kind.root == "ARRAY" else 0)
-    is_null = Call(TRUE.type, "is_null", (value,))
-    return Case(kind, ((is_null, zero),), value)

@@ -10,7 +10,6 @@ from sqlglot import exp
 
 from pkray.errors import QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.aggregates.aggregate import Resolved
 from pkray.relational.functions.aggregates.catalogue import resolve_aggregate
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan import expressions as ir
@@ -26,6 +25,7 @@ from pkray.relational.sql.binder.calls import (
 from pkray.relational.sql.binder.context import Queries
 from pkray.relational.sql.binder.from_clause.joins import normalized
 from pkray.relational.sql.binder.grouping_sets import Groups
+from pkray.relational.sql.binder.over import sort_key
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
@@ -133,7 +133,7 @@ class Grouping:
             for each, name in zip(groups.keys, names, strict=True)
             if each.find(exp.Query)
         }
-        self._shapes = {type(_bare(each)) for each in groups.keys}
+        self._shapes = {type(each.unnest()) for each in groups.keys}
         for call in calls:
             average = self._average(call)
             if average is None:
@@ -227,7 +227,14 @@ class Grouping:
         if call.ignore_nulls and call.name.lower() in IGNORING:
             arguments = (*arguments, ir.Literal(BOOLEAN.with_nullable(False), True))
         within = tuple(self._argument(each.this) for each in call.within)
-        resolved = self._resolved(call, arguments, within)
+        with placed(call.node):
+            resolved = resolve_aggregate(
+                call.name,
+                arguments,
+                self.queries.dialect,
+                distinct=call.distinct,
+                within_group=within,
+            )
         call.check(resolved.function)
         counted = resolved.arguments
         if resolved.function == "count" and not call.distinct:
@@ -252,18 +259,6 @@ class Grouping:
             () if facts(resolved.function).is_place else resolved.parameters,
             ignores,
         )
-
-    def _resolved(
-        self, call: Written, arguments: tuple[ir.Expression, ...], within: tuple[ir.Expression, ...]
-    ) -> Resolved:
-        with placed(call.node):
-            return resolve_aggregate(
-                call.name,
-                arguments,
-                self.queries.dialect,
-                distinct=call.distinct,
-                within_group=within,
-            )
 
     def _arguments(self, call: Written) -> tuple[ir.Expression, ...]:
         if len(call.arguments) == 1 and isinstance(call.arguments[0], exp.Star):
@@ -291,11 +286,7 @@ class Grouping:
 
     def _order(self, order: Sequence[exp.Ordered]) -> tuple[ir.SortKey, ...]:
         values = [self._argument(each.this) for each in order]
-        names = self.below.rows.compute(values, "o")
-        return tuple(
-            ir.SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-            for name, each in zip(names, order, strict=True)
-        )
+        return tuple(map(sort_key, self.below.rows.compute(values, "o"), order))
 
     # What groups know
 
@@ -379,9 +370,3 @@ class Grouping:
             by = ir.Literal(replace(BIGINT, root="INT"), place)
             shifted = ir.Call(BIGINT, "shiftright", (shifted, by))
         return ir.Call(BIGINT, "bitwise_and", (shifted, ir.Literal(BIGINT, 1)))
-
-
-def _bare(node: exp.Expr) -> exp.Expr:
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node

@@ -1,7 +1,7 @@
 """GROUP BY as it is written: keys, and the sets of them."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -41,7 +41,7 @@ def read_groups(group: exp.Group | None, resolve: Callable[[exp.Expr], exp.Expr]
     if group.args.get("totals"):
         raise unsupported("WITH TOTALS is not offered: write ROLLUP", group)
     parts = [_sets(each, groups, resolve) for each in group.expressions]
-    plain = tuple(dict.fromkeys(place for part in parts for each in part for place in each))
+    plain = _merged(each for part in parts for each in part)
     for kind in ("rollup", "cube"):
         for each in group.args.get(kind) or ():
             if isinstance(each, exp.Rollup | exp.Cube) and not each.expressions:
@@ -56,10 +56,7 @@ def read_groups(group: exp.Group | None, resolve: Callable[[exp.Expr], exp.Expr]
         count *= len(part)
         if count > MAX_SETS:
             raise wrong(f"GROUP BY has more than {MAX_SETS} grouping sets", group)
-    groups.sets = [
-        tuple(dict.fromkeys(itertools.chain.from_iterable(each)))
-        for each in itertools.product(*parts)
-    ]
+    groups.sets = [_merged(each) for each in itertools.product(*parts)]
     return groups
 
 
@@ -75,16 +72,20 @@ def _sets(
             raise wrong("CUBE takes at most ten columns", node)
         parts = [_sets(each, groups, resolve)[0] for each in node.expressions]
         chosen = _prefixes(parts) if isinstance(node, exp.Rollup) else _subsets(parts)
-        return [tuple(dict.fromkeys(itertools.chain.from_iterable(each))) for each in chosen]
+        return [_merged(each) for each in chosen]
     if isinstance(node, exp.Tuple):
-        inner = [_sets(each, groups, resolve)[0] for each in node.expressions]
-        return [tuple(dict.fromkeys(itertools.chain.from_iterable(inner)))]
+        return [_merged(_sets(each, groups, resolve)[0] for each in node.expressions)]
     if isinstance(node, exp.Paren):
         return _sets(node.this, groups, resolve)
     key = resolve(node)
     if key not in groups.keys:
         groups.keys.append(key)
     return [(groups.keys.index(key),)]
+
+
+def _merged(sets: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """List the places that stand in any of some sets, each once."""
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(sets)))
 
 
 def _prefixes(parts: Sequence[_T]) -> list[tuple[_T, ...]]:

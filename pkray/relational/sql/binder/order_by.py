@@ -12,16 +12,11 @@ from pkray.relational.sql.binder.context import BoundQuery
 from pkray.relational.sql.binder.from_clause.joins import normalized, renamed
 from pkray.relational.sql.binder.group_by import ordinal
 from pkray.relational.sql.binder.outputs import Output
-from pkray.relational.sql.binder.over import all_spread, check_sortable, unique_keys
+from pkray.relational.sql.binder.over import check_sortable, sort_key, unique_keys
 from pkray.relational.sql.binder.patterns import pruned
 from pkray.relational.sql.binder.scope import Rows
 from pkray.relational.sql.binder.select_state import SelectState
 from pkray.relational.sql.places import unsupported, wrong
-
-
-def order_nodes(state: SelectState, outputs: list[Output]) -> list[exp.Ordered]:
-    """List what ORDER BY is by; ALL is spread."""
-    return all_spread(state.select.args.get("order"), len(outputs))
 
 
 def finished(
@@ -122,7 +117,7 @@ def _keys(
             (later if is_distinct else added).append((name, of_selected))
             if not is_distinct:
                 by_value[value] = name
-        keys.append(SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first"))))
+        keys.append(sort_key(name, each))
     return unique_keys(iter(keys)), added, later
 
 

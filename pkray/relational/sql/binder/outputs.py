@@ -84,7 +84,7 @@ def _fields(state: SelectState, path: tuple[str, ...], node: exp.Expr) -> list[O
     value = state.base.find(path, node)
     if value is None or value.type.root != "ROW":
         return []
-    root = exp.column(*reversed([exp.to_identifier(part, quoted=True) for part in path]))
+    root = exp.column(*reversed(path), quoted=True)
     return [
         Output(
             each.name,

@@ -86,11 +86,7 @@ class OverBinder:
         if name is not None:
             return self.rows.ref(name)
         if isinstance(node, exp.Window):
-            raise wrong(
-                "a function with OVER cannot stand here: compute it in a subquery, or filter by "
-                "QUALIFY",
-                node,
-            )
+            raise misplaced(node)
         if isinstance(node, exp.Anonymous) and catalogue.is_window(node.name):
             known = catalogue.is_aggregate(node.name, self.queries.dialect)
             if not known:
@@ -281,6 +277,14 @@ class OverBinder:
             )
 
 
+def misplaced(window: exp.Window) -> QueryError:
+    """Make the error for a function with OVER where none can stand."""
+    return wrong(
+        "a function with OVER cannot stand here: compute it in a subquery, or filter by QUALIFY",
+        window,
+    )
+
+
 def _needs_order(window: exp.Window) -> bool:
     """Whether it is a function that has no meaning without an order, be it of one value."""
     call = take_apart(window.this)
@@ -301,10 +305,12 @@ def sort_keys(
     for value, each in pairs:
         check_sortable(value, each)
     names = rows.compute([value for value, _ in pairs], "o")
-    return unique_keys(
-        SortKey(name, bool(each.args.get("desc")), bool(each.args.get("nulls_first")))
-        for name, (_, each) in zip(names, pairs, strict=True)
-    )
+    return unique_keys(map(sort_key, names, (each for _, each in pairs)))
+
+
+def sort_key(column: str, written: exp.Expr) -> SortKey:
+    """Order by a column in the direction that is written."""
+    return SortKey(column, bool(written.args.get("desc")), bool(written.args.get("nulls_first")))
 
 
 def check_sortable(value: Expression, node: exp.Expr) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from sqlglot import exp
 
@@ -269,14 +269,6 @@ class Scope:
             hint = nearest(qualifier[-1], names) or _list(sorted(names))
             raise wrong(f"no table of this query is called {'.'.join(qualifier)}{hint}", node)
         return found
-
-    def hide(self, columns: Iterable[str]) -> None:
-        """Leave columns out of ``*`` and of names without a table: USING merged them."""
-        merged = set(columns)
-        self.columns = [
-            replace(each, is_plain=False, in_star=False) if each.column in merged else each
-            for each in self.columns
-        ]
 
 
 def _list(names: Iterable[str]) -> str:

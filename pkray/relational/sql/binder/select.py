@@ -12,9 +12,9 @@ from pkray.relational.sql.binder.from_clause.base import SUBQUERIES, flattened
 from pkray.relational.sql.binder.from_clause.from_binder import FromBinder
 from pkray.relational.sql.binder.from_clause.time_windows import TimeWindows
 from pkray.relational.sql.binder.group_by import bind_group
-from pkray.relational.sql.binder.order_by import finished, order_nodes
+from pkray.relational.sql.binder.order_by import finished
 from pkray.relational.sql.binder.outputs import Output, name_lazily, output_values, read_outputs
-from pkray.relational.sql.binder.over import OverBinder, windows_in
+from pkray.relational.sql.binder.over import OverBinder, all_spread, windows_in
 from pkray.relational.sql.binder.patterns import filtered, where
 from pkray.relational.sql.binder.scope import OuterRef, Visible, outer_references
 from pkray.relational.sql.binder.select_state import SelectState
@@ -41,7 +41,7 @@ class SelectBinder(SelectState):
         self._where([*source.sources.deferred, *conditions])
         self._time_windows()
         outputs = read_outputs(self)
-        order = order_nodes(self, outputs)
+        order = all_spread(self.select.args.get("order"), len(outputs))
         bind_group(self, outputs, order)
         having = self.select.args.get("having")
         name_lazily(self, outputs)
@@ -135,8 +135,3 @@ class SelectBinder(SelectState):
         if found:
             over.add(found)
         self.over = over
-
-
-def visible(names: Iterable[str], columns: Iterable[str]) -> list[Visible]:
-    """Make columns ones that a query can name."""
-    return [Visible(name, column) for name, column in zip(names, columns, strict=True)]

@@ -11,9 +11,9 @@ from pkray.relational.sql.binder.clauses import check_window_function
 from pkray.relational.sql.binder.context import Pair, Queries
 from pkray.relational.sql.binder.from_clause.joins import EQUALITIES, normalized
 from pkray.relational.sql.binder.grouping import GroupedScope, Grouping, not_grouped
-from pkray.relational.sql.binder.over import OverBinder
+from pkray.relational.sql.binder.over import OverBinder, misplaced
 from pkray.relational.sql.binder.patterns import filtered
-from pkray.relational.sql.binder.subqueries import Subqueries
+from pkray.relational.sql.binder.subqueries import Subqueries, as_joined
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.places import wrong
@@ -72,11 +72,7 @@ class SelectState:
     def check_plain(self, node: exp.Expr) -> None:
         """Refuse aggregates and functions with OVER where they cannot stand."""
         if isinstance(node, exp.Window) and self.over is None:
-            raise wrong(
-                "a function with OVER cannot stand here: compute it in a subquery, or filter by "
-                "QUALIFY",
-                node,
-            )
+            raise misplaced(node)
         if isinstance(node, exp.Anonymous):
             check_window_function(node)
             if AggregateNames(self.queries).is_aggregate(node.name):
@@ -140,12 +136,7 @@ class SelectState:
             if mixed or not same:
                 continue
             (column,) = self.rows.compute([normalized(inner, self.dialect)], "c")
-            around = outer.transform(
-                lambda part: (
-                    ColumnRef(part.type, part.name) if isinstance(part, scopes.OuterRef) else part
-                )
-            )
-            self.pairs.append(Pair(around, column, EQUALITIES[condition.function]))
+            self.pairs.append(Pair(as_joined(outer), column, EQUALITIES[condition.function]))
             return True
         return False
 

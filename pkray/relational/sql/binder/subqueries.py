@@ -10,7 +10,7 @@ from pkray.relational.functions.coercion import BOOLEAN, coerced
 from pkray.relational.plan import expressions as ir
 from pkray.relational.plan.nodes import JoinKind
 from pkray.relational.sql.binder.context import BoundQuery, Queries
-from pkray.relational.sql.binder.from_clause.joins import JoinBuilder, renamed
+from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.patterns import as_interval_join, pruned
 from pkray.relational.sql.binder.scope import Correlation, NeedsDomainError, OuterRef, Scope
 from pkray.relational.sql.expressions.operators import BINARY, negation
@@ -161,24 +161,18 @@ class Subqueries:
             return self._of_group(bound, builder)
         single = bound.is_single and not bound.is_correlated
         rows.node = builder.join(JoinKind.INNER if single else JoinKind.SINGLE)
-        names = dict(zip(bound.node.fields.names, builder.names, strict=True))
-        return rows.ref(names[bound.columns[0]])
+        return rows.ref(builder.taken[bound.columns[0]])
 
     def _of_group(self, bound: BoundQuery, builder: JoinBuilder) -> ir.Expression:
         """Compute the value from a group's aggregates; a group without rows counts 0."""
         rows = self.scope.rows
-        names = dict(zip(bound.node.fields.names, builder.names, strict=True))
 
         def change(part: ir.Expression) -> ir.Expression:
             if isinstance(part, OuterRef):
                 return rows.ref(part.name)
             if not isinstance(part, ir.ColumnRef):
                 return part
-            now = rows.ref(names[part.name])
-            if part.type.nullable:
-                return now
-            zero = ir.Literal(part.type, [] if part.type.root == "ARRAY" else 0)
-            return ir.Case(part.type, ((_is_null(now), zero),), now)
+            return counted(rows.ref(builder.taken[part.name]), part.type.nullable)
 
         return bound.values[0].transform(change)
 
@@ -195,19 +189,11 @@ class Subqueries:
 
     def _pairs(self, bound: BoundQuery) -> JoinBuilder:
         builder = JoinBuilder(self.scope.rows, bound.node, self.queries.dialect)
-        self._equate(builder, bound)
+        equate(builder, bound)
         return builder
 
-    def _equate(self, builder: JoinBuilder, bound: BoundQuery) -> None:
-        for pair in bound.pairs:
-            right = builder.right.ref(pair.column)
-            builder.equate(pair.outer, right, null_safe=pair.null_safe)
-        for residual in bound.residuals:
-            builder.on(as_joined(builder.renamed(residual)))
-
     def _values(self, node: exp.Expr) -> list[ir.Expression]:
-        while isinstance(node, exp.Paren):
-            node = node.this
+        node = node.unnest()
         written = node.expressions if isinstance(node, exp.Tuple) else [node]
         return [self.bind(each) for each in written]
 
@@ -230,7 +216,7 @@ class Subqueries:
                 right = builder.right.ref(name)
                 pair = coerced((left, right), self.queries.dialect, "values of IN")
             builder.equate(*pair)
-        self._equate(builder, bound)
+        equate(builder, bound)
         return builder
 
     def _rows_equal(
@@ -238,10 +224,9 @@ class Subqueries:
     ) -> tuple[JoinBuilder, ir.Expression]:
         bound = self._bound(node, len(lefts), query)
         builder = self._pairs(bound)
-        rights = self._rights(builder, bound)
         equal = tuple(
-            function.resolve("equal", pair, self.queries.dialect)
-            for pair in zip(lefts, rights, strict=True)
+            function.resolve("equal", (left, _right(builder, name)), self.queries.dialect)
+            for left, name in zip(lefts, bound.columns, strict=True)
         )
         return builder, ir.all_of(equal)
 
@@ -251,12 +236,26 @@ class Subqueries:
         left = self.bind(node.this)
         bound = self._bound(node, 1, query)
         builder = self._pairs(bound)
-        (right,) = self._rights(builder, bound)
+        right = _right(builder, bound.columns[0])
         return builder, function.resolve(name, (left, right), self.queries.dialect)
 
-    def _rights(self, builder: JoinBuilder, bound: BoundQuery) -> list[ir.Expression]:
-        names = dict(zip(bound.node.fields.names, builder.names, strict=True))
-        return [renamed(builder.right.ref(name), names) for name in bound.columns]
+
+def equate(builder: JoinBuilder, bound: BoundQuery) -> None:
+    """Join by what the rows of a subquery are joined to the query around by."""
+    for pair in bound.pairs:
+        right = builder.right.ref(pair.column)
+        builder.equate(pair.outer, right, null_safe=pair.null_safe)
+    for residual in bound.residuals:
+        builder.on(as_joined(builder.renamed(residual)))
+
+
+def counted(value: ir.ColumnRef, nullable: bool) -> ir.Expression:
+    """Give a count that an outer join has made NULL its value for no rows: 0."""
+    if nullable:
+        return value
+    kind = value.type.with_nullable(False)
+    zero = ir.Literal(kind, [] if kind.root == "ARRAY" else 0)
+    return ir.Case(kind, ((_is_null(value), zero),), value)
 
 
 def as_joined(expression: ir.Expression) -> ir.Expression:
@@ -272,12 +271,14 @@ def _quantified(node: exp.Expr) -> tuple[str, bool, exp.Expr] | None:
     """Read ``x > ALL (SELECT …)``: the comparison, whether it is ANY, and the subquery."""
     if type(node) not in _COMPARISONS or not isinstance(node.expression, exp.Any | exp.All):
         return None
-    query = node.expression.this
-    while isinstance(query, exp.Paren):
-        query = query.this
+    query = node.expression.this.unnest()
     if not isinstance(query, exp.Query):
         return None
     return BINARY[type(node)], isinstance(node.expression, exp.Any), query
+
+
+def _right(builder: JoinBuilder, column: str) -> ir.Expression:
+    return builder.renamed(builder.right.ref(column))
 
 
 def _is_null(value: ir.Expression) -> ir.Expression:

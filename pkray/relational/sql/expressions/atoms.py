@@ -48,9 +48,7 @@ def _bytes(binder: BaseBinder, node: exp.Expr) -> Expression:
 
 def _interval(binder: BaseBinder, node: exp.Expr) -> Expression:
     assert isinstance(node, exp.Interval)
-    value = node.this
-    while isinstance(value, exp.Paren):
-        value = value.this
+    value = node.this.unnest()
     constant = value.this if isinstance(value, exp.Neg) else value
     if isinstance(constant, exp.Literal):
         return interval(*read_interval(node), fields_of(node))

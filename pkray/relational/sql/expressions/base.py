@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from sqlglot import exp
 
@@ -15,6 +15,7 @@ from pkray.relational.plan.expressions import ColumnRef, Expression, Literal
 from pkray.relational.sql.dialects import PkraySpark
 from pkray.relational.sql.expressions.intervals import Interval, of_value
 from pkray.relational.sql.names import Names
+from pkray.relational.sql.places import position
 from pkray.schema.types import STRINGS
 
 MAX_DEPTH = 120
@@ -101,11 +102,7 @@ class BaseBinder(ABC):
         """Add the place of a node to an error that has none."""
         if "line" in error.values:
             return error
-        place = next((part.meta for part in node.walk() if part.meta.get("line")), None)
-        if place is None:
-            return error
-        values = {**error.values, "line": place["line"], "column": _first_column(place)}
-        return type(error)(error.message, **values)
+        return type(error)(error.message, **{**error.values, **position(node)})
 
     def resolve(self, name: str, arguments: tuple[Expression, ...]) -> Expression:
         """Call a function of the query's dialect."""
@@ -155,11 +152,6 @@ def is_quoted(node: exp.Expr) -> bool:
     """Whether a name is written in quotes."""
     name = node.this if isinstance(node, exp.Column) else node
     return bool(name.args.get("quoted"))
-
-
-def _first_column(place: dict[str, Any]) -> int:
-    width = place.get("end", 0) - place.get("start", 0)
-    return int(max(place["col"] - width, 1))
 
 
 def excerpt(node: exp.Expr) -> str:

@@ -28,8 +28,7 @@ _UNITS = re.compile(
 
 def _adjacent(binder: BaseBinder, node: exp.Expr) -> Expression:
     if all(isinstance(part, exp.Literal) for part in node.expressions):
-        text = "".join(part.this for part in node.expressions)
-        return text_literal(text)
+        return text_literal("".join(part.this for part in node.expressions))
     return call(binder, "concat", node.expressions, node)
 
 
@@ -129,7 +128,7 @@ def _lambda(
 def _extract(binder: BaseBinder, node: exp.Expr) -> Expression:
     value = binder.operand(node.expression)
     if isinstance(value, Interval):
-        return interval_values.extracted(node.name, value, binder.dialect)
+        return interval_values.extracted(node.name, value)
     return binder.resolve("extract", (text_literal(node.name.lower()), value))
 
 

@@ -62,11 +62,7 @@ def _cast(binder: BaseBinder, node: exp.Expr) -> Expression:
             f"{excerpt(node.this)} is an INTERVAL: a column of {target} does not take it; write "
             f"CAST({excerpt(node.this)} AS {target})"
         )
-    value = (
-        interval_values.cast_to(span, target, binder.dialect)
-        if isinstance(span, Interval)
-        else span
-    )
+    value = interval_values.cast_to(span, target) if isinstance(span, Interval) else span
     made = cast(value, target, binder.dialect, is_try=is_try)
     if node.meta.get("constant") and isinstance(value, Literal):
         _check_constant(made, value.value)

@@ -79,7 +79,7 @@ def compared(name: str, left: Interval, right: Interval, dialect: Dialect) -> Ex
     return function.resolve(name, (left.length, right.length), dialect)
 
 
-def is_null(span: Interval, dialect: Dialect) -> Expression:
+def is_null(span: Interval) -> Expression:
     """Tell whether an interval is NULL."""
     parts = [_call("is_null", each) for each in (span.months, span.micros) if each.type.nullable]
     if not parts:
@@ -87,7 +87,7 @@ def is_null(span: Interval, dialect: Dialect) -> Expression:
     return parts[0] if len(parts) == 1 else _call("or", *parts)
 
 
-def extracted(field: str, span: Interval, dialect: Dialect) -> Expression:
+def extracted(field: str, span: Interval) -> Expression:
     """Give a field of an interval, with its sign.
 
     Raises:
@@ -123,7 +123,7 @@ def _seconds(micros: Expression) -> Expression:
     )
 
 
-def cast_to(span: Interval, target: DataType, dialect: Dialect) -> Expression:
+def cast_to(span: Interval, target: DataType) -> Expression:
     """Cast an interval to text, or to a number of its last field.
 
     Raises:
@@ -239,7 +239,7 @@ def called(binder: BaseBinder, name: str, arguments: Sequence[exp.Expr]) -> Expr
     if word in ("date_part", "datepart"):
         Written(word, tuple(arguments), _SPARK).exactly(2)  # type: ignore[arg-type]
         said = constant_text(word, binder.bind(arguments[0]), "the field")
-        return extracted(said, span, binder.dialect)
+        return extracted(said, span)
     Written(word, tuple(arguments), _SPARK).exactly(1)  # type: ignore[arg-type]
     return _OF_INTERVALS[word](span)
 
@@ -259,7 +259,7 @@ _OF_INTERVALS: dict[str, Callable[[Interval], Expression]] = {
     "positive": lambda span: span,
     "sign": lambda span: _call("sign", span.length),
     "signum": lambda span: _call("sign", span.length),
-    "isnull": lambda span: is_null(span, _SPARK),
+    "isnull": is_null,
     "typeof": _typeof,
     **dict.fromkeys(("date_part", "datepart"), lambda span: span),
     "string": written,

@@ -60,7 +60,7 @@ class Interval(Expression):
             )
         length, ends = self.length, YEAR_MONTH if self.is_months else DAY_SECOND
         kind = interval_type(_from_to(ends, self.fields), nullable=True)
-        while isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
+        if isinstance(length, Cast) and length.operand.type.with_nullable(True) == kind:
             return length.operand
         return coercion.cast_to(coercion.cast_to(length, coercion.BIGINT), kind)
 
@@ -90,11 +90,8 @@ class Interval(Expression):
         """
         if not self.fields:
             raise QueryError("an INTERVAL of months and days cannot be divided: divide each")
-        kind = (
-            coercion.DOUBLE
-            if divisor.type.root in coercion.FLOATS
-            else DataType("DECIMAL", precision=20)
-        )
+        is_float = divisor.type.root in coercion.FLOATS
+        kind = coercion.DOUBLE if is_float else DataType("DECIMAL", precision=20)
 
         def quotient(part: Expression) -> Expression:
             if isinstance(part, Literal) and part.value == 0:
@@ -124,8 +121,7 @@ class Interval(Expression):
         ]
         return replace(self, months=parts[0], micros=parts[1], fields=spanned(self, other))
 
-    def _each(self, change: object) -> Interval:
-        assert callable(change)
+    def _each(self, change: Callable[[Expression], Expression]) -> Interval:
         return replace(self, months=change(self.months), micros=change(self.micros))
 
     def added_to(self, time: Expression, dialect: Dialect) -> Expression:
@@ -135,9 +131,8 @@ class Interval(Expression):
             QueryError: what it is added to is no time.
         """
         default = coercion.TIMESTAMP_LTZ if dialect is Dialect.SPARK else coercion.TIMESTAMP
-        if time.type.root in STRINGS:
-            time = coercion.cast_to(time, default)
-        if time.type.root == "DATE" and not self._keeps_dates(dialect):
+        root = time.type.root
+        if root in STRINGS or (root == "DATE" and not self._keeps_dates(dialect)):
             time = coercion.cast_to(time, default)
         if time.type.root not in ("DATE", *TIMESTAMPS):
             raise QueryError(

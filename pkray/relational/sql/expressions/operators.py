@@ -178,9 +178,7 @@ def _tuples(binder: BaseBinder, name: str, left: exp.Tuple, right: exp.Tuple) ->
 def _quantified(
     binder: BaseBinder, compare: Callable[[exp.Expr], ir.Expression], right: exp.Expr
 ) -> ir.Expression:
-    values = right.this
-    while isinstance(values, exp.Paren):
-        values = values.this
+    values = right.this.unnest()
     if isinstance(values, exp.Query | exp.Subquery):
         raise QueryError(f"{excerpt(right)} cannot stand here")
     each = values.expressions if isinstance(values, exp.Tuple) else [values]
@@ -193,7 +191,7 @@ def _is(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if isinstance(wanted, exp.Null):
         found = binder.operand(value)
         if isinstance(found, Interval):
-            return interval_values.is_null(found, binder.dialect)
+            return interval_values.is_null(found)
         return binder.resolve("is_null", (binder.bind(value),))
     if isinstance(wanted, exp.Boolean):
         truth = ir.Literal(BOOLEAN.with_nullable(False), bool(wanted.this))
@@ -238,11 +236,8 @@ def _range(binder: BaseBinder, value: exp.Expr, low: exp.Expr, high: exp.Expr) -
 def _in(binder: BaseBinder, node: exp.Expr) -> ir.Expression:
     if node.args.get("query") or node.args.get("unnest"):
         raise QueryError(f"{excerpt(node)} cannot stand here")
-    if isinstance(node.this, exp.Tuple):
-        rows = tuple(binary(binder, "equal", node.this, each) for each in node.expressions)
-        return _logical("or", rows)
-    first = binder.operand(node.this)
-    if isinstance(first, Interval):
+    first = None if isinstance(node.this, exp.Tuple) else binder.operand(node.this)
+    if first is None or isinstance(first, Interval):
         parts = tuple(binary(binder, "equal", node.this, each) for each in node.expressions)
         return _logical("or", parts)
     return binder.resolve("in", (first, *(binder.bind(each) for each in node.expressions)))
@@ -289,13 +284,11 @@ def _logical(name: str, parts: tuple[ir.Expression, ...]) -> ir.Expression:
     return ir.Call(DataType("BOOLEAN", any_nullable(flat)), name, flat)
 
 
-def _flattened(node: exp.Expr) -> list[exp.Expr]:
+def chained(node: exp.Expr, kind: type[exp.Expr]) -> list[exp.Expr]:
     """List the operands of a chain of one operator, without recursion."""
-    kind, waiting, found = type(node), [node], []
+    waiting, found = [node], []
     while waiting:
-        each = waiting.pop()
-        while isinstance(each, exp.Paren):
-            each = each.this
+        each = waiting.pop().unnest()
         if type(each) is kind:
             waiting += [each.expression, each.this]
         else:
@@ -304,7 +297,7 @@ def _flattened(node: exp.Expr) -> list[exp.Expr]:
 
 
 def _each(bind: Callable[[exp.Expr], ir.Expression], node: exp.Expr) -> tuple[ir.Expression, ...]:
-    return tuple(map(bind, _flattened(node)))
+    return tuple(map(bind, chained(node, type(node))))
 
 
 OPERATORS: dict[type[exp.Expr], Handler] = {

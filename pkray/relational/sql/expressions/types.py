@@ -53,10 +53,11 @@ def _type(node: exp.DataType, dialect: Dialect) -> DataType:
         raise QueryError(f"there is no type {node.sql()}")
     parts = node.expressions
     if root == "ARRAY":
-        return DataType("ARRAY", element=_type(_part(node, parts, 1, 0), dialect))
+        (element,) = _inner(node, 1, dialect)
+        return DataType("ARRAY", element=element)
     if root == "MAP":
-        key = _type(_part(node, parts, 2, 0), dialect).with_nullable(False)
-        return DataType("MAP", key=key, value=_type(_part(node, parts, 2, 1), dialect))
+        key, value = _inner(node, 2, dialect)
+        return DataType("MAP", key=key.with_nullable(False), value=value)
     if root == "ROW":
         return DataType("ROW", fields=tuple(_field(i, f, dialect) for i, f in enumerate(parts)))
     return _scalar(root, [_number(part) for part in parts], dialect)
@@ -74,12 +75,11 @@ def _scalar(root: str, numbers: list[int], dialect: Dialect) -> DataType:
     )
 
 
-def _part(node: exp.DataType, parts: list[exp.Expr], count: int, index: int) -> exp.DataType:
-    if len(parts) != count or not isinstance(parts[index], exp.DataType):
+def _inner(node: exp.DataType, count: int, dialect: Dialect) -> list[DataType]:
+    parts = [part for part in node.expressions if isinstance(part, exp.DataType)]
+    if len(node.expressions) != count or len(parts) != count:
         raise QueryError(f"there is no type {node.sql()}")
-    part = parts[index]
-    assert isinstance(part, exp.DataType)
-    return part
+    return [_type(part, dialect) for part in parts]
 
 
 def _field(index: int, node: exp.Expr, dialect: Dialect) -> DataField:
@@ -90,9 +90,7 @@ def _field(index: int, node: exp.Expr, dialect: Dialect) -> DataField:
 
 
 def _number(node: exp.Expr) -> int:
-    text = node.name if isinstance(node, exp.DataTypeParam) else node.sql()
-    if isinstance(node, exp.DataTypeParam):
-        text = node.this.name
+    text = node.this.name if isinstance(node, exp.DataTypeParam) else node.sql()
     if not text.isdigit():
         raise QueryError(f"{text!r} is no parameter of a type: give a number")
     return int(text)

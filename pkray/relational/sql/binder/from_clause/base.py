@@ -8,9 +8,9 @@ from typing import Self
 from sqlglot import exp
 
 from pkray.relational.plan.expressions import Expression
-from pkray.relational.plan.fields import Fields
-from pkray.relational.plan.nodes import Hint, Node, Values
+from pkray.relational.plan.nodes import Hint, Node
 from pkray.relational.sql.binder.context import Pair, Queries, Sources, TableHints
+from pkray.relational.sql.binder.from_clause.calls import SINGLE_ROW
 from pkray.relational.sql.binder.from_clause.generators import Generators
 from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.from_clause.time_windows import TimeWindows
@@ -18,9 +18,9 @@ from pkray.relational.sql.binder.patterns import filtered
 from pkray.relational.sql.binder.scope import Correlation, Rows, Scope, Visible
 from pkray.relational.sql.binder.subqueries import Subqueries
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
+from pkray.relational.sql.expressions.operators import chained
 from pkray.relational.sql.places import unsupported, wrong
 
-SINGLE_ROW = Values(Fields(()), ((),))
 SUBQUERIES = (exp.Subquery, exp.Select, exp.SetOperation)
 
 
@@ -63,13 +63,9 @@ class FromBase(ABC):
 
     def pass_on(self, item: Item, builder: JoinBuilder) -> None:
         """Take on what an item is joined to the query around by, under its new names."""
-        names = dict(zip(builder.right.node.fields.names, builder.names, strict=False))
+        names = builder.taken
         self.sources.pairs += [replace(pair, column=names[pair.column]) for pair in item.pairs]
         self.sources.residuals += [builder.renamed(each) for each in item.residuals]
-
-    def filter(self, conditions: Iterable[exp.Expr]) -> None:
-        """Keep the rows for which conditions with subqueries are true."""
-        self.filter_rows(self.scope, conditions)
 
     def filter_rows(self, scope: Scope, conditions: Iterable[exp.Expr]) -> None:
         """Keep the rows of a scope for which conditions with subqueries are true."""
@@ -132,14 +128,5 @@ class FromBase(ABC):
 
 
 def flattened(condition: exp.Expr) -> list[exp.Expr]:
-    """Split a condition at AND, without recursion."""
-    waiting, found = [condition], []
-    while waiting:
-        each = waiting.pop()
-        while isinstance(each, exp.Paren):
-            each = each.this
-        if isinstance(each, exp.And):
-            waiting += [each.expression, each.this]
-        else:
-            found.append(each)
-    return found
+    """Split a condition at AND."""
+    return chained(condition, exp.And)

@@ -179,7 +179,7 @@ def merge(
     if not kind.keeps_right:
         return
     clause.scope.columns += columns
-    taken = dict(zip(builder.right.node.fields.names, builder.names, strict=False))
+    taken = builder.taken
     merged = []
     for name, left, right in pairs:
         column = left.name
@@ -210,5 +210,4 @@ def _hide(clause: FromBase, columns: tuple[str, str], name: str) -> None:
 
 def moved(columns: Iterable[Visible], builder: JoinBuilder) -> list[Visible]:
     """Find the columns of an item under the names that they have once joined."""
-    names = dict(zip(builder.right.node.fields.names, builder.names, strict=False))
-    return [replace(each, column=names[each.column]) for each in columns]
+    return [replace(each, column=builder.taken[each.column]) for each in columns]

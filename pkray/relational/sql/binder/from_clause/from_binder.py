@@ -14,7 +14,7 @@ from pkray.relational.sql.binder.from_clause.joins import JoinBuilder
 from pkray.relational.sql.binder.from_clause.temporal import join_temporal, temporal_column
 from pkray.relational.sql.binder.patterns import as_interval_join
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
-from pkray.relational.sql.binder.subqueries import as_joined, bind_subquery
+from pkray.relational.sql.binder.subqueries import bind_subquery, equate
 from pkray.relational.sql.places import unsupported, wrong
 
 
@@ -105,7 +105,7 @@ class FromBinder(FromBase):
         self.rows.node = as_interval_join(builder.join(kind))
         if kind.keeps_right:
             self.scope.columns += columns
-        self.filter(later)
+        self.filter_rows(self.scope, later)
 
     def item(self, tree: exp.Expr) -> Item:
         """Bind one entry of FROM."""
@@ -128,7 +128,7 @@ def _join_lateral(clause: FromBase, tree: exp.Expr, kind: JoinKind, on: exp.Expr
             "a LEFT JOIN with a table function takes ON TRUE: filter its rows in WHERE", tree
         )
     _unnest(clause, tree, outer=kind is JoinKind.LEFT)
-    clause.filter(flattened(condition) if condition is not None else ())
+    clause.filter_rows(clause.scope, flattened(condition) if condition is not None else ())
 
 
 def _join_lateral_query(
@@ -136,18 +136,14 @@ def _join_lateral_query(
 ) -> None:
     bound = bind_subquery(clause.queries, query.this, clause.scope)
     builder = JoinBuilder(clause.rows, bound.node, clause.dialect)
-    for pair in bound.pairs:
-        right = builder.right.ref(pair.column)
-        builder.equate(pair.outer, right, null_safe=pair.null_safe)
-    for residual in bound.residuals:
-        builder.on(as_joined(builder.renamed(residual)))
+    equate(builder, bound)
     item = Item(bound.node, named_columns(bound, tree.args.get("alias"), clause.dialect))
     columns = conditions.moved(item.columns, builder)
     whole = _both_sides(clause, builder, columns)
     later = conditions.bind_on(clause, builder, whole, on, kind, item) if on is not None else []
     clause.rows.node = builder.join(kind)
     clause.scope.columns += columns
-    clause.filter(later)
+    clause.filter_rows(clause.scope, later)
 
 
 def _unnest(clause: FromBase, tree: exp.Expr, *, outer: bool) -> None:

@@ -9,10 +9,10 @@ from pkray.relational.functions import function
 from pkray.relational.functions.coercion import coerced, untyped_null
 from pkray.relational.functions.signatures import text_literal
 from pkray.relational.plan.expressions import Call, Expression, Literal
-from pkray.relational.plan.fields import Fields, distinct_names
-from pkray.relational.plan.nodes import Node, Unnest, Values
+from pkray.relational.plan.fields import distinct_names
+from pkray.relational.plan.nodes import Node, Unnest
 from pkray.relational.sql.binder.context import Queries
-from pkray.relational.sql.binder.from_clause.calls import BIGINT, INT, Bind, unwrapped
+from pkray.relational.sql.binder.from_clause.calls import BIGINT, INT, SINGLE_ROW, Bind, unwrapped
 from pkray.relational.sql.binder.scope import Rows, Visible
 from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.base import access_field
@@ -32,9 +32,8 @@ class Generators:
 
     def unnest(self, rows: Rows, tree: exp.Expr, bind: Bind, *, outer: bool) -> list[Visible]:
         """Add the rows that a function makes of each row, and name their columns."""
-        alias = tree.args.get("alias")
-        given = [column.name for column in alias.columns] if alias is not None else []
-        qualifier = (alias.name,) if alias is not None and alias.name else ()
+        given = tree.alias_column_names
+        qualifier = (tree.alias,) if tree.alias else ()
         if isinstance(tree, exp.Unnest):
             names = self._elements(rows, tree, given, bind, outer=outer)
         else:
@@ -67,12 +66,11 @@ class Generators:
         if step == 0:
             raise wrong("the step of range must not be 0", tree)
         last = end - (1 if step > 0 else -1)
-        rows = Rows(Values(Fields(()), ((),)), self.queries.numbers)
+        rows = Rows(SINGLE_ROW, self.queries.numbers)
         arguments = [Literal(BIGINT, number) for number in (start, last, step)]
         added = self._add(rows, "sequence_rows", arguments, [("id", BIGINT)], (), tree, False, None)
-        alias = tree.args.get("alias")
-        name = alias.columns[0].name if alias is not None and alias.columns else "id"
-        qualifier = (alias.name,) if alias is not None and alias.name else ()
+        name = next(iter(tree.alias_column_names), "id")
+        qualifier = (tree.alias,) if tree.alias else ()
         return rows.node, [Visible(name, column, qualifier) for _, column in added]
 
     def is_generator(self, node: exp.Expr) -> bool:

@@ -5,14 +5,13 @@ from datetime import date, datetime
 
 from sqlglot import exp
 
-from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.plan.expressions import Literal
 from pkray.relational.plan.fields import distinct_names
 from pkray.relational.sql.binder.context import BoundQuery
-from pkray.relational.sql.binder.from_clause.base import SINGLE_ROW, FromBase, Item
-from pkray.relational.sql.binder.from_clause.calls import unwrapped
+from pkray.relational.sql.binder.from_clause.base import FromBase, Item
+from pkray.relational.sql.binder.from_clause.calls import SINGLE_ROW, unwrapped
 from pkray.relational.sql.binder.from_clause.pivots import Pivots
 from pkray.relational.sql.binder.from_clause.values import bind_values
 from pkray.relational.sql.binder.scope import Rows, Scope, Visible
@@ -21,7 +20,7 @@ from pkray.relational.sql.dialects import shown
 from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.hints import hint_options
 from pkray.relational.sql.names import zone_of
-from pkray.relational.sql.places import position, unsupported, wrong
+from pkray.relational.sql.places import placed, unsupported, wrong
 from pkray.scan.moment import LATEST, Moment
 
 
@@ -37,7 +36,7 @@ def bind_item(clause: FromBase, tree: exp.Expr) -> Item:
     if isinstance(tree, exp.Subquery):
         return _query(clause, tree)
     if isinstance(tree, exp.Values):
-        return _values(clause, tree)
+        return _aliased(clause, bind_values(clause.queries, tree), tree)
     if isinstance(tree, exp.Table) and isinstance(tree.this, exp.Identifier):
         return _table(clause, tree)
     call = tree.this
@@ -75,20 +74,20 @@ def _table(clause: FromBase, table: exp.Table) -> Item:
     options = _options(clause, table)
     at = _at(clause, table)
     found = clause.queries.tables.get(clause.scope.key(parts[0])) if len(parts) == 1 else None
-    if found is not None:
-        if options or not at.is_latest:
-            raise wrong(f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", table)
-        columns = named_columns(found, table.args.get("alias"), clause.dialect, parts)
-        return clause.named(found.node, columns, table.alias_or_name)
-    try:
-        node = clause.queries.names.relation(parts, options, at)
-    except QueryError as error:
-        if "line" in error.values:
-            raise
-        raise QueryError(error.message, **{**error.values, **position(table)}) from None
-    bound = BoundQuery(node, node.fields.names, node.fields.names)
-    columns = named_columns(bound, table.args.get("alias"), clause.dialect, parts)
-    return clause.named(node, columns, table.alias_or_name)
+    if found is None:
+        with placed(table):
+            node = clause.queries.names.relation(parts, options, at)
+        found = BoundQuery(node, node.fields.names, node.fields.names)
+    elif options or not at.is_latest:
+        raise wrong(f"{parts[0]} is a WITH query: OPTIONS and AS OF are of tables", table)
+    return _aliased(clause, found, table, parts)
+
+
+def _aliased(
+    clause: FromBase, bound: BoundQuery, tree: exp.Expr, parts: tuple[str, ...] = ()
+) -> Item:
+    columns = named_columns(bound, tree.args.get("alias"), clause.dialect, parts)
+    return clause.named(bound.node, columns, tree.alias_or_name)
 
 
 def _options(clause: FromBase, table: exp.Table) -> dict[str, str]:
@@ -136,15 +135,8 @@ def _query(clause: FromBase, tree: exp.Subquery) -> Item:
     bound = clause.queries.bind(tree.this, clause.correlation)
     if bound.is_correlated:
         clause.check_inner(tree)
-    columns = named_columns(bound, tree.args.get("alias"), clause.dialect)
-    item = clause.named(bound.node, columns, tree.alias)
+    item = _aliased(clause, bound, tree)
     return replace(item, pairs=bound.pairs, residuals=bound.residuals)
-
-
-def _values(clause: FromBase, tree: exp.Values) -> Item:
-    bound = bind_values(clause.queries, tree)
-    columns = named_columns(bound, tree.args.get("alias"), clause.dialect)
-    return clause.named(bound.node, columns, tree.alias)
 
 
 def _nested_join(clause: FromBase, tree: exp.Subquery) -> Item:

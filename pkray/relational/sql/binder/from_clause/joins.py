@@ -20,7 +20,8 @@ def normalized(key: ir.Expression, dialect: Dialect) -> ir.Expression:
 class JoinBuilder:
     """Joins rows with those of another node.
 
-    Conditions are over the left columns and the right ones under `names`.
+    Conditions are over the left columns and the right ones under `names`; `taken` tells those by
+    the right node's own.
     """
 
     def __init__(self, left: Rows, right: Node, dialect: Dialect) -> None:
@@ -30,7 +31,7 @@ class JoinBuilder:
         self.names: tuple[str, ...] = distinct_names(
             right.fields.names, taken=left.node.fields.names
         )
-        self._original = dict(zip(self.names, right.fields.names, strict=True))
+        self.taken: dict[str, str] = dict(zip(right.fields.names, self.names, strict=True))
         self.left_keys: list[str] = []
         self.right_keys: list[str] = []
         self.null_safe: list[bool] = []
@@ -38,8 +39,7 @@ class JoinBuilder:
 
     def renamed(self, expression: ir.Expression) -> ir.Expression:
         """Make an expression over the right node's own columns one over the joined ones."""
-        taken = {original: name for name, original in self._original.items()}
-        return renamed(expression, taken)
+        return renamed(expression, self.taken)
 
     def on(self, condition: ir.Expression) -> None:
         """Add a condition: equalities of both sides as keys, the rest as it is."""
@@ -63,7 +63,8 @@ class JoinBuilder:
             return False
         if left.type.with_nullable(True) != right.type.with_nullable(True):
             return False
-        self.equate(left, renamed(right, self._original), null_safe=EQUALITIES[condition.function])
+        original = {name: own for own, name in self.taken.items()}
+        self.equate(left, renamed(right, original), null_safe=EQUALITIES[condition.function])
         return True
 
     def _is_left(self, expression: ir.Expression) -> bool:

@@ -42,7 +42,8 @@ class Pivots:
         (chosen,) = pivot.fields
         keys = chosen.this.expressions if isinstance(chosen.this, exp.Tuple) else [chosen.this]
         used = self._columns([*pivot.expressions, *keys])
-        query = exp.select(*(_column(name) for name in self.names if name.lower() not in used))
+        groups = [_column(name) for name in self.names if name.lower() not in used]
+        query = exp.select(*groups)
         for entry in chosen.expressions:
             for aggregate in pivot.expressions:
                 name = _value_name(entry)
@@ -50,7 +51,6 @@ class Pivots:
                     name += "_" + (aggregate.alias or _text(aggregate))
                 value = self._where(aggregate.unalias(), _equal(keys, entry))
                 query.select(exp.alias_(value, name, quoted=True), copy=False)
-        groups = [_column(name) for name in self.names if name.lower() not in used]
         return query.from_(table).group_by(*groups) if groups else query.from_(table)
 
     def _columns(self, parts: Iterable[exp.Expr]) -> set[str]:

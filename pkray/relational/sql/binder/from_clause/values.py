@@ -1,5 +1,7 @@
 """VALUES: rows that are written in a query."""
 
+from functools import reduce
+
 from sqlglot import exp
 
 from pkray.relational.functions.coercion import coerced
@@ -7,17 +9,15 @@ from pkray.relational.plan.expressions import Expression, Literal
 from pkray.relational.plan.fields import Field, Fields
 from pkray.relational.plan.nodes import Node, Project, SetKind, SetOperation, Values
 from pkray.relational.sql.binder.context import BoundQuery, Queries
+from pkray.relational.sql.binder.from_clause.calls import SINGLE_ROW, constants
 from pkray.relational.sql.binder.from_clause.generators import default_names
-from pkray.relational.sql.binder.scope import Rows, Scope
-from pkray.relational.sql.expressions.expressions import ExpressionBinder
 from pkray.relational.sql.places import placed, wrong
 from pkray.schema.types import DataType
 
 
 def bind_values(queries: Queries, tree: exp.Values) -> BoundQuery:
     """Bind VALUES; each column has the type that all its values can be cast to."""
-    scope = Scope(Rows(Values(Fields(()), ((),)), queries.numbers), (), queries.dialect)
-    binder = ExpressionBinder(queries.names, scope)
+    binder = constants(queries)
     rows = [[binder.bind(each) for each in _cells(row)] for row in tree.expressions]
     width = len(rows[0])
     for row, written in zip(rows, tree.expressions, strict=True):
@@ -47,11 +47,7 @@ def _node(fields: Fields, rows: list[tuple[Expression, ...]]) -> Node:
     constants = [tuple(each for each in row if isinstance(each, Literal)) for row in rows]
     if all(len(row) == len(fields) for row in constants):
         return Values(fields, tuple(constants))
-    nodes: list[Node] = []
-    one = Values(Fields(()), ((),))
-    for row in rows:
-        nodes.append(Project(one, tuple(zip(fields.names, row, strict=True))))
-    node = nodes[0]
-    for other in nodes[1:]:
-        node = SetOperation(node, other, SetKind.UNION, True)
-    return node
+    nodes: list[Node] = [
+        Project(SINGLE_ROW, tuple(zip(fields.names, row, strict=True))) for row in rows
+    ]
+    return reduce(lambda one, other: SetOperation(one, other, SetKind.UNION, True), nodes)
