@@ -42,7 +42,7 @@ class Grouped:
 
     def agg(self, *columns: object, **named: object) -> Any:
         """Give the keys, then aggregates: ``agg(total="sum(amount)")``."""
-        keys = [self._shown(key) for key in self._plain_keys()]
+        keys = (key.copy() for key in self._plain_keys())
         return self._made([*keys, *self._values(columns, named)])
 
     def select(self, *columns: object, **named: object) -> Any:
@@ -68,25 +68,17 @@ class Grouped:
         """List the keys, those of grouping sets once each."""
         found: list[exp.Expr] = []
         for key in self._keys:
-            inside = [key]
-            if isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets):
-                sets = key.expressions
-                inside = [
-                    part
-                    for each in sets
-                    for part in (each.expressions if isinstance(each, exp.Tuple) else [each])
-                ]
-            found += [each for each in inside if each not in found]
-        return [key.unnest() if isinstance(key, exp.Paren) else key for key in found]
-
-    def _shown(self, key: exp.Expr) -> exp.Expr:
-        return key.copy()
+            sets = isinstance(key, exp.Rollup | exp.Cube | exp.GroupingSets)
+            for each in key.expressions if sets else [key]:
+                inside = each.expressions if sets and isinstance(each, exp.Tuple) else [each]
+                found += [part for part in inside if part not in found]
+        return [key.unnest() for key in found]
 
     def _made(self, values: list[exp.Expr]) -> Any:
         relation = self._relation
         made = opened(relation.tree)
         made.set("expressions", values)
-        keys = [_bare(key).copy() for key in self._keys]
+        keys = [key.unalias().copy() for key in self._keys]
         if keys:
             made.set("group", exp.Group(expressions=keys))
         if self._having:
@@ -96,7 +88,7 @@ class Grouped:
             key.name: value.alias_or_name
             for key in self._plain_keys()
             for value in values
-            if isinstance(key, exp.Column) and _bare(value) == key
+            if isinstance(key, exp.Column) and value.unalias() == key
         }
         return relation._made(made, self._writer, passed)
 
@@ -115,7 +107,3 @@ def grouping_sets(*sets: object) -> Column:
     """Group by each of some lists of keys; an empty list is one group of all rows."""
     written = [exp.Tuple(expressions=[expression(key) for key in listed(each)]) for each in sets]
     return Column(exp.GroupingSets(expressions=written))
-
-
-def _bare(value: exp.Expr) -> exp.Expr:
-    return value.this if isinstance(value, exp.Alias) else value

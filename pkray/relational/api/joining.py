@@ -115,9 +115,8 @@ class _Outs:
 
 
 def _as(value: exp.Expr, name: str) -> exp.Expr:
-    if isinstance(value, exp.Column) and value.name == name:
-        return value
-    return exp.Alias(this=value, alias=identifier(name))
+    same = isinstance(value, exp.Column) and value.name == name
+    return value if same else exp.Alias(this=value, alias=identifier(name))
 
 
 def _with_origins(
@@ -125,11 +124,8 @@ def _with_origins(
 ) -> Any:
     of_left = composing.passed_on(left.origins, outs.left)
     of_right = composing.passed_on(right.origins, outs.right_origins() if keeps_right else {})
-    twice = of_left.keys() & of_right.keys()
-    merged = {**of_left, **of_right, **{number: {} for number in twice if keeps_right}}
-    if not keeps_right:
-        merged = {**of_right, **of_left}
-    result.origins.update(merged)
+    twice = of_left.keys() & of_right.keys() if keeps_right else ()
+    result.origins.update({**of_right, **of_left, **{number: {} for number in twice}})
     return result
 
 

@@ -1,8 +1,10 @@
 """Values that are missing, or to be replaced: ``dropna``, ``fillna``, ``replace``."""
 
 import datetime as dt
+import operator
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 from sqlglot import exp
@@ -46,10 +48,7 @@ def dropna(relation: Queried, thresh: int | None, fields: Sequence[str] | None) 
         )
     if least == len(names):
         return relation.filter(*(relation[name].is_not_null for name in names))
-    counted = [Column(_counted(name)) for name in names]
-    total = counted[0]
-    for each in counted[1:]:
-        total = total + each
+    total = reduce(operator.add, (Column(_counted(name)) for name in names))
     return relation.filter(total >= least)
 
 

@@ -1,6 +1,6 @@
 """Columns of tables that are computed when they are read, bound over the stored ones."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
@@ -18,7 +18,7 @@ from pkray.relational.sql.parser import parse_expression
 from pkray.relational.sql.places import position
 from pkray.scan.moment import Moment
 from pkray.schema.computed_columns import FLINK, SPARK, Column, ComputedColumn
-from pkray.schema.types import DataType
+from pkray.schema.types import DataField, DataType
 
 PREFIXES = {Dialect.FLINK: FLINK, Dialect.SPARK: SPARK}
 DIALECTS = {prefix: dialect for dialect, prefix in PREFIXES.items()}
@@ -60,7 +60,7 @@ def bound(tree: exp.Expr, columns: Sequence[Column], column: ComputedColumn) -> 
             aggregate, or has a type that the column does not take.
         UnsupportedError: it is valid and not offered.
     """
-    stored = Fields(tuple(_stored_fields(columns)))
+    stored = Fields(tuple(Field(c.name, c.type) for c in columns if isinstance(c, DataField)))
     others = {each.name for each in columns if isinstance(each, ComputedColumn)}
     for each in tree.find_all(exp.Column):
         if each.parts[0].name in others - set(stored.names):
@@ -74,12 +74,6 @@ def bound(tree: exp.Expr, columns: Sequence[Column], column: ComputedColumn) -> 
     if column.prefix == FLINK or column.type is None:
         return value
     return assigned(value, DataType.parse(column.type), column.name)
-
-
-def _stored_fields(columns: Sequence[Column]) -> Iterator[Field]:
-    for each in columns:
-        if not isinstance(each, ComputedColumn):
-            yield Field(each.name, each.type)
 
 
 def values_of(columns: Sequence[Column]) -> list[tuple[str, Expression]]:

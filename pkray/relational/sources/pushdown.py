@@ -56,24 +56,20 @@ def _is_exact(part: ir.Expression) -> bool:
 
 def _condition(part: ir.Expression, schema: TableSchema) -> Condition | None:
     """Translate; None where files know nothing of it."""
-    if not isinstance(part, ir.Call):
-        return None
     try:
         return _of_call(part, schema)
     except (InputError, UnsupportedError):  # what filters do not compare
         return None
 
 
-def _of_call(part: ir.Call, schema: TableSchema, negated: bool = False) -> Condition | None:
+def _of_call(part: ir.Expression, schema: TableSchema, negated: bool = False) -> Condition | None:
+    if not isinstance(part, ir.Call):
+        return None
     name, arguments = part.function, part.arguments
     if name == "not":
-        inner = arguments[0]
-        return _of_call(inner, schema, not negated) if isinstance(inner, ir.Call) else None
+        return _of_call(arguments[0], schema, not negated)
     if name in ("and", "or"):
-        parts = [
-            _of_call(each, schema, negated) if isinstance(each, ir.Call) else None
-            for each in arguments
-        ]
+        parts = [_of_call(each, schema, negated) for each in arguments]
         known = tuple(each for each in parts if each is not None)
         if len(known) < len(parts):
             return None

@@ -132,20 +132,15 @@ class StreamedSource(Source):
             begun: whose batches they are, should others feed a stream of this name there.
         """
         spool = Spool(folder.child(f"streams/{self.name}"), begun)
-        made = replace(self, spool=spool)
-        made._describe()
-        return made
+        mark = (self.watermark.column, self.watermark.text) if self.watermark else None
+        columns = tuple((each.name, str(each.type)) for each in self.fields)
+        said = _Description(self.name, columns, self.primary_key, self.mode, self.keeps, mark)
+        spool.store.write(_DESCRIPTION, sealed(said))
+        return replace(self, spool=spool)
 
     def completed(self) -> StreamedSource:
         """Give the stream as one whose changes may come twice."""
         return replace(self, repeats=True) if self.primary_key else self
-
-    def _describe(self) -> None:
-        assert self.spool is not None
-        mark = (self.watermark.column, self.watermark.text) if self.watermark else None
-        columns = tuple((each.name, str(each.type)) for each in self.fields)
-        said = _Description(self.name, columns, self.primary_key, self.mode, self.keeps, mark)
-        self.spool.store.write(_DESCRIPTION, sealed(said))
 
     def batches(
         self, columns: Sequence[str], condition: Expression | None = None
@@ -170,14 +165,8 @@ class StreamedSource(Source):
         Raises:
             UnsupportedError: some of them are gone.
         """
-        content = ChangelogSource(
-            self.name,
-            self.fields,
-            self.primary_key,
-            self.mode,
-            self.watermark,
-            repeats=self.repeats,
-        )
+        said = (self.name, self.fields, self.primary_key, self.mode, self.watermark)
+        content = ChangelogSource(*said, repeats=self.repeats)
         for number in range(batches):
             batch = self.spool.batch(number) if self.spool and self.keeps else None
             if self.spool is None or batch is None:

@@ -1,5 +1,7 @@
 """Nodes that pass rows on: scans, projections, filters, orders, limits."""
 
+from dataclasses import replace
+
 from pkray.relational.functions.user_functions import rows_as_lists
 from pkray.relational.plan import nodes
 from pkray.relational.plan.expressions import ColumnRef, SortKey, UdfCall
@@ -82,15 +84,12 @@ def _unnest(node: nodes.Unnest, writer: Writer) -> str:
 
 def last_sort(node: nodes.Node) -> tuple[SortKey, ...] | None:
     """Find the order that a result still has: its rows were only projected since."""
-    while isinstance(node, nodes.Project | nodes.Limit):
-        if isinstance(node, nodes.Project):
-            below = node.input
-            kept = {
-                value.name: name for name, value in node.columns if isinstance(value, ColumnRef)
-            }
-            order = last_sort(below)
-            if order is None or not all(key.column in kept for key in order):
-                return None
-            return tuple(SortKey(kept[k.column], k.descending, k.nulls_first) for k in order)
-        node = node.input
+    if isinstance(node, nodes.Limit):
+        return last_sort(node.input)
+    if isinstance(node, nodes.Project):
+        kept = {value.name: name for name, value in node.columns if isinstance(value, ColumnRef)}
+        order = last_sort(node.input)
+        if order is None or not all(key.column in kept for key in order):
+            return None
+        return tuple(replace(key, column=kept[key.column]) for key in order)
     return node.order_by if isinstance(node, nodes.Sort) else None

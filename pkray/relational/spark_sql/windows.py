@@ -72,13 +72,11 @@ def _call_over(call: WindowCall, node: Over, by: str, order: str) -> str:
     constants = map(literal, call.parameters)
     arguments = [*map(quoted, value), *constants, *map(quoted, further)]
     nulls = " IGNORE NULLS" if call.ignore_nulls else ""
-    if call.function in _RANKINGS or call.function in ("lag", "lead"):
-        over = f"OVER ({by}{order})"
-        return f"{call.function}({', '.join(arguments)}){nulls} {over}"
-    over = f"OVER ({by}{order} {_frame(call.frame, node)})"
-    if call.function in ("first_value", "last_value", "nth_value"):
-        return f"{call.function}({', '.join(arguments)}){nulls} {over}"
-    return aggregate(call.of_group(), node.input, over)
+    has_frame = call.function not in (*_RANKINGS, "lag", "lead")
+    over = f"OVER ({by}{order}{f' {_frame(call.frame, node)}' if has_frame else ''})"
+    if has_frame and call.function not in ("first_value", "last_value", "nth_value"):
+        return aggregate(call.of_group(), node.input, over)
+    return f"{call.function}({', '.join(arguments)}){nulls} {over}"
 
 
 @write.register
@@ -111,14 +109,11 @@ _RANKINGS = ("row_number", "rank", "dense_rank", "percent_rank", "cume_dist", "n
 
 
 def _frame(frame: Frame, node: Over) -> str:
-    unit = frame.unit.upper()
-    start, end = (
-        _bound(each, side, frame, node)
-        for each, side in ((frame.start, "PRECEDING"), (frame.end, "FOLLOWING"))
-    )
     if not node.order_by and frame.unit == "range":
         return "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING"
-    return f"{unit} BETWEEN {start} AND {end}"
+    start = _bound(frame.start, "PRECEDING", frame, node)
+    end = _bound(frame.end, "FOLLOWING", frame, node)
+    return f"{frame.unit.upper()} BETWEEN {start} AND {end}"
 
 
 def _bound(bound: int | float | None, side: str, frame: Frame, node: Over) -> str:
@@ -138,28 +133,16 @@ def _bound(bound: int | float | None, side: str, frame: Frame, node: Over) -> st
 
 def _views(node: Window) -> str:
     """Write the windows of a row whose time is ``$t`` microseconds."""
-    size, step, offset = node.size, node.step, node.offset
-    if node.kind is WindowKind.TUMBLE:
-        start = f"`$t` - pmod(`$t` - {offset}L, {size}L)"
-        return (
-            f"LATERAL VIEW explode(array({start})) a AS `$start` "
-            f"LATERAL VIEW explode(array(`$start` + {size}L)) b AS `$end`"
-        )
+    size, step = node.size, node.step
+    since = f"pmod(`$t` - {node.offset}L, {step if node.kind is WindowKind.HOP else size}L)"
+    starts, ends = f"array(`$t` - {since})", f"array(`$start` + {size}L)"
     if node.kind is WindowKind.HOP:
-        last = f"`$t` - pmod(`$t` - {offset}L, {step}L)"
-        count = f"({size}L - 1 - pmod(`$t` - {offset}L, {step}L)) div {step}L"
+        count = f"({size}L - 1 - {since}) div {step}L"
         starts = (
-            f"if(pmod(`$t` - {offset}L, {step}L) >= {size}L, array(), "
-            f"transform(sequence(0L, greatest({count}, 0L)), i -> {last} - i * {step}L))"
+            f"if({since} >= {size}L, array(), "
+            f"transform(sequence(0L, greatest({count}, 0L)), i -> `$t` - {since} - i * {step}L))"
         )
-        return (
-            f"LATERAL VIEW explode({starts}) a AS `$start` "
-            f"LATERAL VIEW explode(array(`$start` + {size}L)) b AS `$end`"
-        )
-    start = f"`$t` - pmod(`$t` - {offset}L, {size}L)"
-    first = f"(`$t` - `$start`) div {step}L + 1"
-    ends = f"transform(sequence({first}, {size // step}L), i -> `$start` + i * {step}L)"
-    return (
-        f"LATERAL VIEW explode(array({start})) a AS `$start` "
-        f"LATERAL VIEW explode({ends}) b AS `$end`"
-    )
+    elif node.kind is WindowKind.CUMULATE:
+        first = f"(`$t` - `$start`) div {step}L + 1"
+        ends = f"transform(sequence({first}, {size // step}L), i -> `$start` + i * {step}L)"
+    return f"LATERAL VIEW explode({starts}) a AS `$start` LATERAL VIEW explode({ends}) b AS `$end`"

@@ -76,14 +76,8 @@ class Writer:
             return self._kernel(value)
 
     def _kernel(self, value: ir.Call | ir.Chain | ir.UdfCall) -> str:
-        return self.in_python(
-            value,
-            [
-                self.expression(each)
-                for each in value.operands()
-                if not isinstance(each, ir.Literal)
-            ],
-        )
+        read = (each for each in value.operands() if not isinstance(each, ir.Literal))
+        return self.in_python(value, list(map(self.expression, read)))
 
     def in_python(self, value: ir.Call | ir.Chain | ir.UdfCall, arguments: Sequence[str]) -> str:
         """Write a call that runs in Python.
