@@ -487,8 +487,7 @@ def listed(value: object) -> list[object]:
 
 def shown(tree: exp.Expr) -> str:
     """Write syntax for people."""
-    readable = tree.transform(_readable)
-    return readable.sql(dialect=PkraySpark)
+    return tree.transform(_readable).sql(dialect=PkraySpark)
 
 
 def _readable(node: exp.Expr) -> exp.Expr:

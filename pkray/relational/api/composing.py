@@ -175,22 +175,17 @@ def item_of(tree: exp.Query, taken: str | None = None) -> tuple[exp.Expr, str]:
     Args:
         taken: a name that another item has.
     """
-    alone = is_open(tree) and not tree.args.get("where") and tree.args.get("from_")
-    if alone:
+    fresh = "r" if taken else "l"
+    fresh = fresh if fresh != taken else f"{fresh}_1"
+    if is_open(tree) and not tree.args.get("where") and tree.args.get("from_"):
         item: exp.Expr = tree.args["from_"].this.copy()
         name = item.alias_or_name
         if name and name != taken:
             return item, name
         if isinstance(item, exp.Table) and item.name:
-            name = _other("r" if taken else "l", taken)
-            item.set("alias", exp.TableAlias(this=syntax.identifier(name)))
-            return item, name
-    name = _other("r" if taken else "l", taken)
-    return subquery(tree, name), name
-
-
-def _other(name: str, taken: str | None) -> str:
-    return name if name != taken else f"{name}_1"
+            item.set("alias", exp.TableAlias(this=syntax.identifier(fresh)))
+            return item, fresh
+    return subquery(tree, fresh), fresh
 
 
 def select_of(tree: exp.Query) -> exp.Query:

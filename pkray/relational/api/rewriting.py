@@ -112,12 +112,11 @@ def hinted(relation: Queried, name: str, options: Mapping[str, str]) -> Any:
     hint = exp.Hint(expressions=[call(kind, *pairs)])
     passed = {each: each for each in relation.columns}
     if kind == "OPTIONS":
-        if composing.table_of(relation.tree) is None:
-            raise QueryError("OPTIONS are of a table: give the hint before other methods")
         made = relation.tree.copy()
-        made.meta.pop(NUMBER)
         table = composing.table_of(made)
-        assert table is not None
+        if table is None:
+            raise QueryError("OPTIONS are of a table: give the hint before other methods")
+        made.meta.pop(NUMBER)
         table.set("hints", [*(table.args.get("hints") or []), hint])
         return relation._made(made, relation._writer(), passed)
     if kind not in _TABLE_HINTS:

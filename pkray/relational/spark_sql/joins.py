@@ -27,13 +27,15 @@ def _join(node: Join, writer: Writer) -> str:
         return f"SELECT * FROM {below} LEFT ANTI JOIN {right} ON ({unmatched}) OR ({unknown})"
     if node.kind is JoinKind.SINGLE:
         return _single(node, writer)
-    names = node.left.fields.names + (node.right_names if node.kind.keeps_right else ())
+    return _joined(node, writer, _on(node, writer))
+
+
+def _joined(node: Join | IntervalJoin, writer: Writer, on: str) -> str:
     left, right = writer.name(node.left), _right(node, writer)
-    on = _on(node, writer)
     joined = f"{left} {_JOINS[node.kind]} {right} ON {on}"
     if on == "true" and node.kind is JoinKind.INNER:
         joined = f"{left} CROSS JOIN {right}"
-    return f"SELECT {names_of(names) or '1 AS `$none`'} FROM {joined}"
+    return f"SELECT {names_of(node.fields.names) or '1 AS `$none`'} FROM {joined}"
 
 
 def _right(node: Pairing, writer: Writer) -> str:
@@ -120,11 +122,7 @@ def _intervaljoin(node: IntervalJoin, writer: Writer) -> str:
     parts.append(f"{near} BETWEEN {node.lower}L AND {node.upper}L")
     if node.condition != TRUE:
         parts.append(writer.expression(node.condition))
-    names = node.left.fields.names + (node.right_names if node.kind.keeps_right else ())
-    left, right = writer.name(node.left), _right(node, writer)
-    on = " AND ".join(parts)
-    columns = names_of(names) or "1 AS `$none`"
-    return f"SELECT {columns} FROM {left} {_JOINS[node.kind]} {right} ON {on}"
+    return _joined(node, writer, " AND ".join(parts))
 
 
 @write.register

@@ -45,11 +45,9 @@ def read_hint(token: Token, parser: SparkParser) -> exp.Hint:
 
 
 def _closing(tokens: list[Token], index: int) -> int:
-    if index < len(tokens) and tokens[index].token_type == TokenType.L_PAREN:
-        for end in range(index, len(tokens)):
-            if tokens[end].token_type == TokenType.R_PAREN:
-                return end
-    return len(tokens)
+    opens = index < len(tokens) and tokens[index].token_type == TokenType.L_PAREN
+    ends = (end for end in range(index, len(tokens)) if tokens[end].token_type == TokenType.R_PAREN)
+    return next(ends, len(tokens)) if opens else len(tokens)
 
 
 def _hint_options(tokens: list[Token], name: str, where: dict[str, int]) -> list[exp.Expr]:

@@ -1,6 +1,7 @@
 """Reading of queries as trees, and refusals that say where."""
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import cast
 
 from sqlglot import exp
@@ -157,16 +158,9 @@ def _too_deep() -> QueryError:
 
 
 def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
-    chunk: list[Token] = []
-    for token in tokens:
-        if token.token_type == TokenType.SEMICOLON:
-            if chunk:
-                yield chunk
-            chunk = []
-        else:
-            chunk.append(token)
-    if chunk:
-        yield chunk
+    for ends, chunk in groupby(tokens, lambda token: token.token_type == TokenType.SEMICOLON):
+        if not ends:
+            yield list(chunk)
 
 
 def _refusal(error: ParseError, text: str, shift: int) -> QueryError:

@@ -77,6 +77,13 @@ class Pairing(TwoInputs):
         """Say what holds besides; each kind has it as an attribute, behind its own ones."""
         raise NotImplementedError
 
+    @property
+    def paired(
+        self,
+    ) -> tuple[Node, Node, JoinKind, tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+        """List what each kind of join has first, to make one of another kind."""
+        return self.left, self.right, self.kind, self.left_keys, self.right_keys, self.right_names
+
     @cached_value
     def right_fields(self) -> Fields:
         """Give the right side's columns under the names they have in the result."""
@@ -315,10 +322,7 @@ class TemporalJoin(Pairing):
 
     def of_all_times(self) -> Join:
         """Give the join with all rows of the right side, whatever their time."""
-        return Join(
-            self.left, self.right, self.kind, self.left_keys, self.right_keys, self.right_names,
-            self.condition,
-        )  # fmt: skip
+        return Join(*self.paired, self.condition)
 
     @cached_value
     def fields(self) -> Fields:

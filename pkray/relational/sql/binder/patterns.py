@@ -213,19 +213,9 @@ def as_interval_join(join: nodes.Join) -> nodes.Node:
     for times in used:
         if times in lows and times in highs and lows[times] <= highs[times]:
             rest = tuple(part for part in ir.conjuncts(join.condition) if part not in used[times])
-            return nodes.IntervalJoin(
-                join.left,
-                join.right,
-                join.kind,
-                join.left_keys,
-                join.right_keys,
-                join.right_names,
-                times[0],
-                dict(zip(join.right_names, join.right.fields.names, strict=True))[times[1]],
-                lows[times],
-                highs[times],
-                ir.all_of(rest),
-            )
+            own = dict(zip(join.right_names, join.right.fields.names, strict=True))[times[1]]
+            low, high = lows[times], highs[times]
+            return nodes.IntervalJoin(*join.paired, times[0], own, low, high, ir.all_of(rest))
     return join
 
 

@@ -26,7 +26,8 @@ class FromBinder(FromBase):
         start = self.select.args.get("from_")
         if start is not None:
             self._first(start.this)
-            self._joins(start.this)
+            for join in start.this.args.get("joins") or ():
+                self._join(join)
         for join in self.select.args.get("joins") or ():
             self._join(join)
         for lateral in self.select.args.get("laterals") or ():
@@ -77,10 +78,6 @@ class FromBinder(FromBase):
         self.scope.columns += item.columns
         self.sources.pairs += item.pairs
         self.sources.residuals += item.residuals
-
-    def _joins(self, tree: exp.Expr) -> None:
-        for join in tree.args.get("joins") or ():
-            self._join(join)
 
     def _join(self, join: exp.Join) -> None:
         kind = conditions.kind_of(join)

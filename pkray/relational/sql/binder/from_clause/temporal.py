@@ -64,17 +64,8 @@ def join_temporal(clause: FromBase, table: exp.Table, kind: JoinKind, on: exp.Ex
     joined = builder.join(kind)
     # Of rows that may be taken back, the time of arrival is not told twice alike: it is not read.
     is_told_once = change_kinds(joined.left) == INSERT or not is_now(joined.left, time.name)
-    clause.rows.node = TemporalJoin(
-        joined.left,
-        joined.right,
-        kind,
-        joined.left_keys,
-        joined.right_keys,
-        joined.right_names,
-        time.name if is_told_once else None,
-        right_time,
-        joined.condition,
-    )
+    left_time = time.name if is_told_once else None
+    clause.rows.node = TemporalJoin(*joined.paired, left_time, right_time, joined.condition)
     clause.scope.columns += columns
 
 
