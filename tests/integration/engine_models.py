@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 ADDS = ("+I", "+U")
 Values = tuple[Any, ...]
@@ -21,8 +21,8 @@ class Change:
         return self.kind in ADDS
 
 
-Merge = Callable[[Sequence[Change]], Values | None]
-"""The row that some changes (oldest first) leave, or None."""
+Merge = Callable[[Sequence[str], Sequence[Change]], Values | None]
+"""The row of some columns that changes (oldest first) leave, or None."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Model:
 
     options: dict[str, str]
     columns: dict[str, str]
-    merge: Callable[[tuple[str, ...]], Merge]
+    merge: Merge
     kinds: tuple[str, ...]
     producers: tuple[str, ...] = ("none", "input", "lookup", "full-compaction")
     ordered_columns: tuple[str, ...] | None = ()
@@ -51,62 +51,42 @@ class Model:
     keeps: str | None = None
 
 
-def deduplicate(columns: tuple[str, ...]) -> Merge:
-    def merge(changes: Sequence[Change]) -> Values | None:
-        return changes[-1].values if changes[-1].adds else None
-
-    return merge
+def deduplicate(columns: Sequence[str], changes: Sequence[Change]) -> Values | None:
+    return changes[-1].values if changes[-1].adds else None
 
 
-def first_row(columns: tuple[str, ...]) -> Merge:
-    def merge(changes: Sequence[Change]) -> Values | None:
-        return changes[0].values
-
-    return merge
+def first_row(columns: Sequence[str], changes: Sequence[Change]) -> Values | None:
+    return changes[0].values
 
 
-def partial_update(columns: tuple[str, ...]) -> Merge:
-    def merge(changes: Sequence[Change]) -> Values | None:
-        row: list[Any] = [None] * len(columns)
-        for change in changes:
-            row = [old if new is None else new for old, new in zip(row, change.values, strict=True)]
-        return tuple(row)
-
-    return merge
+def partial_update(columns: Sequence[str], changes: Sequence[Change]) -> Values | None:
+    row: list[Any] = [None] * len(columns)
+    for change in changes:
+        row = [old if new is None else new for old, new in zip(row, change.values, strict=True)]
+    return tuple(row)
 
 
-def partial_update_groups(columns: tuple[str, ...]) -> Merge:
+def partial_update_groups(columns: Sequence[str], changes: Sequence[Change]) -> Values | None:
     """``a`` follows ``g``; ``s`` is summed up, ``h`` is the largest."""
-
-    def merge(changes: Sequence[Change]) -> Values | None:
-        row: dict[str, Any] = dict.fromkeys(columns)
-        for change in changes:
-            new = dict(zip(columns, change.values, strict=True))
-            if row["g"] is None or new["g"] >= row["g"]:
-                row["g"], row["a"] = new["g"], new["a"] if change.adds else None
-            if row["h"] is None or new["h"] >= row["h"]:
-                row["h"] = new["h"]
-            row["s"] = _sum(row["s"], new["s"], change.adds)
-            if change.adds and new["v"] is not None:
-                row["v"] = new["v"]
-        return tuple(row.values())
-
-    return merge
+    row: dict[str, Any] = dict.fromkeys(columns)
+    for change in changes:
+        new = dict(zip(columns, change.values, strict=True))
+        if row["g"] is None or new["g"] >= row["g"]:
+            row["g"], row["a"] = new["g"], new["a"] if change.adds else None
+        if row["h"] is None or new["h"] >= row["h"]:
+            row["h"] = new["h"]
+        row["s"] = _sum(row["s"], new["s"], change.adds)
+        if change.adds and new["v"] is not None:
+            row["v"] = new["v"]
+    return tuple(row.values())
 
 
-def aggregation(columns: tuple[str, ...]) -> Merge:
-    functions = [_FUNCTIONS[name] for name in columns]
-
-    def merge(changes: Sequence[Change]) -> Values | None:
-        row: list[Any] = [_NOTHING] * len(columns)
-        for change in changes:
-            row = [
-                function(old, new, change.adds)
-                for function, old, new in zip(functions, row, change.values, strict=True)
-            ]
-        return tuple(None if value is _NOTHING else value for value in row)
-
-    return merge
+def aggregation(columns: Sequence[str], changes: Sequence[Change]) -> Values | None:
+    row: dict[str, Any] = dict.fromkeys(columns, _NOTHING)
+    for change in changes:
+        for name, new in zip(columns, change.values, strict=True):
+            row[name] = _COLUMNS[name].merge(row[name], new, change.adds)
+    return tuple(None if value is _NOTHING else value for value in row.values())
 
 
 _NOTHING = object()
@@ -132,49 +112,38 @@ def _of_adds(combine: Callable[[Any, Any], Any]) -> Callable[[Any, Any, bool], A
     return function
 
 
-_FUNCTIONS: dict[str, Callable[[Any, Any, bool], Any]] = {
-    "total": _sum,
-    "largest": _of_adds(max),
-    "latest": lambda old, new, adds: new if adds else old,
-    "earliest": lambda old, new, adds: new if old is _NOTHING and adds else old,
-    "texts": _of_adds(lambda old, new: f"{old},{new}"),
+class _Column(NamedTuple):
+    """A column that is aggregated: its type, its function and what that makes of two values."""
+
+    type: str
+    function: str
+    merge: Callable[[Any, Any, bool], Any]
+
+
+_COLUMNS = {
+    "total": _Column("BIGINT", "sum", _sum),
+    "largest": _Column("INT", "max", _of_adds(max)),
+    "latest": _Column("STRING", "last_value", lambda old, new, adds: new if adds else old),
+    "earliest": _Column(
+        "STRING", "first_value", lambda old, new, adds: new if old is _NOTHING and adds else old
+    ),
+    "texts": _Column("STRING", "listagg", _of_adds(lambda old, new: f"{old},{new}")),
 }
-_AGGREGATES = {
-    "total": "sum",
-    "largest": "max",
-    "latest": "last_value",
-    "earliest": "first_value",
-    "texts": "listagg",
-}
+_AGGREGATED = {name: column.type for name, column in _COLUMNS.items()}
 _AGGREGATION = {
     "merge-engine": "aggregation",
-    **{f"fields.{name}.aggregate-function": said for name, said in _AGGREGATES.items()},
+    **{f"fields.{name}.aggregate-function": each.function for name, each in _COLUMNS.items()},
 }
-_AGGREGATED = {
-    "total": "BIGINT",
-    "largest": "INT",
-    "latest": "STRING",
-    "earliest": "STRING",
-    "texts": "STRING",
-}
+_IGNORING = {f"fields.{name}.ignore-retract": "true" for name in _COLUMNS if name != "total"}
 _PLAIN = {"v": "STRING", "n": "INT"}
+_EVERY = ("+I", "+I", "+U", "-U", "-D")
 
 MODELS = {
-    "deduplicate": Model(
-        {},
-        _PLAIN,
-        deduplicate,
-        ("+I", "+I", "+U", "-U", "-D"),
-        ordered_columns=("v", "n"),
-        keeps="last",
-    ),
+    "deduplicate": Model({}, _PLAIN, deduplicate, _EVERY, ordered_columns=("v", "n"), keeps="last"),
     "first-row": Model(
         {"merge-engine": "first-row"},
-        _PLAIN,
-        first_row,
-        ADDS,
-        ("none", "lookup"),
-        None,
+        *(_PLAIN, first_row, ADDS, ("none", "lookup")),
+        ordered_columns=None,
         keeps="first",
     ),
     "partial-update": Model(
@@ -188,8 +157,7 @@ MODELS = {
             "fields.s.aggregate-function": "sum",
         },
         {"g": "INT", "a": "STRING", "h": "INT", "s": "BIGINT", "v": "STRING"},
-        partial_update_groups,
-        ("+I", "+I", "+U", "-U", "-D"),
+        *(partial_update_groups, _EVERY),
         ordered_columns=None,
         known_only=True,
         never_null=("g", "h"),
@@ -199,13 +167,9 @@ MODELS = {
     ),
     # Without last_value: several rows that it ignores are merged into a null, which is the last.
     "aggregation-taking-back": Model(
-        {
-            **_AGGREGATION,
-            **{f"fields.{name}.ignore-retract": "true" for name in _AGGREGATES if name != "total"},
-        },
+        _AGGREGATION | _IGNORING,
         {name: kind for name, kind in _AGGREGATED.items() if name != "latest"},
-        aggregation,
-        ("+I", "+I", "+U", "-U", "-D"),
+        *(aggregation, _EVERY),
         ordered_columns=("total", "largest"),
         known_only=True,
     ),

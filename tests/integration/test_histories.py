@@ -6,6 +6,7 @@ Contents at every snapshot, lookups in both visibilities, and what the changelog
 import shutil
 import tempfile
 from collections import defaultdict
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -52,7 +53,7 @@ class History:
         self.sequence = sequence
         self.drops_equal = choices.get("changelog-producer.row-deduplicate") == "true"
         self.columns = tuple(model.ordered_columns or () if sequence else model.columns)
-        self.merge = model.merge(self.columns)
+        self.merge = partial(model.merge, self.columns)
         self.folder = tempfile.mkdtemp()
         options = {"changelog-producer": producer, **model.options, **choices}
         for key in model.options:
