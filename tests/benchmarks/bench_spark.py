@@ -120,9 +120,7 @@ def run_reads(catalog: pkray.Catalog, spark: Any, rows: int, runs: int) -> None:
 
     assert plain() == ours()
     reported("nothing to merge", rows, runs, plain, ours, 0.9)
-    with table.open_writer("bench") as writer:
-        writer.upsert(next(batches(rows // 10, rows, rows // 10, seed=11)))
-        writer.commit()
+    table.upsert(next(batches(rows // 10, rows, rows // 10, seed=11)))
     assert ours()
     reported("a tenth of the keys written anew", rows, runs, plain, ours, 0.6)
 
@@ -188,10 +186,8 @@ def filled(catalog: pkray.Catalog, rows: int) -> pkray.Table:
     """Make a table that was never compacted, a commit a million rows."""
     uncompacted = {"bucket": "2", "num-sorted-run.compaction-trigger": "100"}
     table = catalog.create_table("bench.read", SCHEMA, ["k"], options=uncompacted)
-    for seed, batch in enumerate(batches(rows, rows, 1_000_000)):
-        with table.open_writer(f"bench-{seed}") as writer:
-            writer.upsert(batch)
-            writer.commit()
+    for batch in batches(rows, rows, 1_000_000):
+        table.upsert(batch)
     return table
 
 

@@ -97,11 +97,8 @@ def dynamic(catalog: pkray.Catalog, **options: str) -> pkray.Table:
 def test_many_rows_fill_many_buckets(catalog):
     table = dynamic(catalog, **{"dynamic-bucket.target-row-num": "1000"})
     rows = {("a", number): str(number) for number in range(20_000)}
-    with table.open_writer() as writer:
-        writer.upsert(as_rows(rows))
-        writer.commit()
-        writer.upsert(as_rows(dict.fromkeys(rows, "again")))
-        writer.commit()
+    table.upsert(as_rows(rows))
+    table.upsert(as_rows(dict.fromkeys(rows, "again")))
     assert content(table.to_arrow()) == dict.fromkeys(rows, "again")
     check_index(table, 1000)
     assert table.snapshots().num_rows == 2
@@ -156,13 +153,9 @@ def test_a_bucket_key_goes_with_fixed_buckets_alone(catalog):
 
 def test_a_partition_that_goes_and_comes_again(catalog):
     table = dynamic(catalog, **{"dynamic-bucket.target-row-num": "2"})
-    with table.open_writer() as writer:
-        writer.upsert(as_rows({("a", number): "x" for number in range(7)}))
-        writer.commit()
+    table.upsert(as_rows({("a", number): "x" for number in range(7)}))
     table.drop_partitions([{"dt": "a"}])
-    with table.open_writer() as writer:
-        writer.upsert(as_rows({("a", number): "y" for number in range(3)}))
-        writer.commit()
+    table.upsert(as_rows({("a", number): "y" for number in range(3)}))
     assert content(table.to_arrow()) == {("a", number): "y" for number in range(3)}
     check_index(table, 2)
 

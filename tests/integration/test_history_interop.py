@@ -21,9 +21,7 @@ def warehouse(tmp_path) -> str:
 
 
 def put(table: pkray.Table, rows: dict[int, str]) -> int:
-    with table.open_writer() as writer:
-        writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-        return writer.commit().id
+    return table.upsert([{"k": key, "v": value} for key, value in rows.items()]).id
 
 
 def same(warehouse: str, statement: str, table: pkray.Table, **moment: object) -> None:

@@ -61,9 +61,7 @@ def table(catalog):
 
 
 def upserted(table, ids, value: int) -> int:
-    with table.open_writer() as writer:
-        writer.upsert(rows(ids, value))
-        snapshot = writer.commit()
+    snapshot = table.upsert(rows(ids, value))
     assert snapshot is not None
     return int(snapshot.id)
 

@@ -14,11 +14,8 @@ def warehouse(tmp_path: Path) -> Path:
         table = catalog.create_table(
             "db.t", [("k", "BIGINT"), ("v", "INT")], ["k"], options={"bucket": "4"}
         )
-        with table.open_writer("job") as writer:
-            writer.upsert([{"k": k, "v": k} for k in range(100)])
-            writer.commit(1)
-            writer.upsert([{"k": 200, "v": 1}])
-            writer.commit(2)
+        table.upsert([{"k": k, "v": k} for k in range(100)], commit_user="job", commit_identifier=1)
+        table.upsert([{"k": 200, "v": 1}], commit_user="job", commit_identifier=2)
     return tmp_path
 
 

@@ -29,9 +29,7 @@ class Touch:
 @pytest.fixture
 def table(catalog):
     table = create(catalog)
-    with table.open_writer("test") as writer:
-        writer.upsert(rows((1, "a", 1.0)))
-        writer.commit()
+    table.upsert(rows((1, "a", 1.0)))
     return table
 
 
