@@ -2,6 +2,7 @@
 
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pyarrow as pa
@@ -66,11 +67,8 @@ class StoreContract:
                 if store.create(f"s/{file}", str(number).encode() * 1000):
                     won.append((file, number))
 
-        threads = [threading.Thread(target=create, args=(n,)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(create, range(8)))
         assert sorted(file for file, _ in won) == list(range(10))
         for file, number in won:
             assert store.read(f"s/{file}") == str(number).encode() * 1000

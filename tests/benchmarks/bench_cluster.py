@@ -13,10 +13,10 @@ ratio stays near one. .design/0015 says what follows for many nodes.
 """
 
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,7 +136,7 @@ def commits(owners: int, writers: int, seconds: float) -> float:
     """Commit single rows from so many threads; give the commits a second."""
     with served(owners) as table:
 
-        def write(number: int) -> None:
+        def write(number: int) -> float:
             with table.open_writer(f"bench-{number}") as writer:
 
                 def once() -> int:
@@ -144,15 +144,10 @@ def commits(owners: int, writers: int, seconds: float) -> float:
                     writer.commit()
                     return 1
 
-                rates[number] = often(once, seconds)
+                return often(once, seconds)
 
-        rates: dict[int, float] = {}
-        threads = [threading.Thread(target=write, args=(number,)) for number in range(writers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return sum(rates.values())
+        with ThreadPoolExecutor(writers) as pool:
+            return sum(pool.map(write, range(writers)))
 
 
 def calls_of_a_commit(owners: int) -> dict[str, int]:

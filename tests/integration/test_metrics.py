@@ -1,9 +1,9 @@
 """Metrics say what was done: read by Prometheus' own client, as they are served."""
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -382,18 +382,11 @@ def test_facts_are_read_once_for_all_who_ask_at_a_time(catalog, table, monkeypat
 
 def test_metrics_may_be_asked_for_side_by_side(catalog, table):
     put(table, 1)
-    found: list[float | None] = []
-    threads = [
-        threading.Thread(
-            target=lambda: found.append(value(catalog, "pkray_table_rows", table=table.name))
-        )
-        for _ in range(4)
-    ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join(_WAIT_SECONDS)
-    assert found == [1, 1, 1, 1]
+    with ThreadPoolExecutor(4) as pool:
+        found = [
+            pool.submit(value, catalog, "pkray_table_rows", table=table.name) for _ in range(4)
+        ]
+        assert [each.result(_WAIT_SECONDS) for each in found] == [1, 1, 1, 1]
 
 
 def test_a_table_of_arrow_has_a_row_a_series(catalog, table):

@@ -1,8 +1,8 @@
 """Commits that compete, and stores that lose answers."""
 
 import random
-import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -40,11 +40,8 @@ def check_all_there(store: ObjectStore, users: list[str], count: int) -> None:
 def test_threads_race_in_memory():
     url = f"memory://{uuid.uuid4().hex}"
     users = [f"u{n}" for n in range(4)]
-    threads = [threading.Thread(target=commit_many, args=(url, user, 15)) for user in users]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda user: commit_many(url, user, 15), users))
     check_all_there(open_store(url), users, 15)
 
 
@@ -57,11 +54,8 @@ def test_one_commit_name_is_taken_once_by_racing_processes():
         for number in range(1, 11):
             results.append(committer.commit(number, [message([data_file(f"{writer}-{number}")])]))
 
-    threads = [threading.Thread(target=commit, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(commit, range(4)))
     store = open_store(url)
     identifiers = [s.commit_identifier for s in SnapshotStore(store).all()]
     assert identifiers == list(range(1, 11))

@@ -1,8 +1,8 @@
 """Committers that know nothing of each other, and somebody who keeps rolling back."""
 
 import random
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from history_samples import contents, create, now, put, root, schema
@@ -65,12 +65,9 @@ def test_whatever_the_order_the_table_stays_whole(tmp_path):
                 if "has expired or was never made" not in str(error):
                     failures.append(error)
 
-    threads = [threading.Thread(target=write, args=(user,)) for user in range(2)]
-    threads.append(threading.Thread(target=roll_back))
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(3) as pool:
+        works = [*(pool.submit(write, user) for user in range(2)), pool.submit(roll_back)]
+    assert [work.exception() for work in works] == [None] * 3
     assert failures == []
     assert min(committed) >= COMMITS
     ids = SnapshotStore(root(tmp_path)).ids()

@@ -1,6 +1,6 @@
 """Overwrites: all that was in a partition goes, in one snapshot."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -116,10 +116,7 @@ def test_racing_overwrites_leave_one_winner(store):
         new = samples.message([samples.data_file(f"new{number}")], part=A)
         committer(store, f"user{number}").overwrite(0, [new], EVERYTHING)
 
-    threads = [threading.Thread(target=overwrite, args=(number,)) for number in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(overwrite, range(6)))
     assert committer(store).snapshots.latest_id() == 7
     assert len(names(store)) == 1
