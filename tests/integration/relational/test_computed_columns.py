@@ -2,7 +2,6 @@
 
 import datetime
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -31,10 +30,9 @@ WINDOWS = (
 
 
 @pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as catalog:
-        catalog.create_database("shop")
-        yield catalog
+def catalog(catalog) -> pkray.Catalog:
+    catalog.create_database("shop")
+    return catalog
 
 
 @pytest.fixture(params=DIALECTS)

@@ -16,11 +16,10 @@ WRONG = "SELECT k, 12 / v AS w FROM t"
 
 
 @pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        opened.create_table("default.t", [("k", "INT"), ("v", "INT")], ["k"])
-        opened.load_table("default.t").upsert([{"k": 1, "v": 0}])
-        yield opened
+def catalog(catalog) -> pkray.Catalog:
+    table = catalog.create_table("default.t", [("k", "INT"), ("v", "INT")], ["k"])
+    table.upsert([{"k": 1, "v": 0}])
+    return catalog
 
 
 class Receiver:

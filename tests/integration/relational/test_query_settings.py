@@ -1,6 +1,5 @@
 """What SET says of continuous queries."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -13,11 +12,9 @@ COLUMNS = pa.schema([("k", pa.int32()), ("v", pa.int64())])
 
 
 @pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path / "warehouse") as opened:
-        catalog = opened
-        catalog.create_table("default.t", [("k", "INT"), ("v", "BIGINT")], ["k"])
-        yield catalog
+def catalog(catalog) -> pkray.Catalog:
+    catalog.create_table("default.t", [("k", "INT"), ("v", "BIGINT")], ["k"])
+    return catalog
 
 
 def changes(stream: Any) -> list[tuple[Any, ...]]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import pkray
 from pkray.errors import OptionError, QueryFailedError
 from tests.integration.relational.changed_rows import content
 
@@ -24,11 +23,10 @@ QUERIES = {"totals": TOTALS, "paired": PAIRED, "latest": LATEST}
 
 
 @pytest.fixture
-def catalog(tmp_path) -> Any:
-    with pkray.connect(str(tmp_path)) as catalog:
-        yield catalog
-        for query in catalog.queries():
-            query.drop()
+def catalog(catalog) -> Any:
+    yield catalog
+    for query in catalog.queries():
+        query.drop()
 
 
 @pytest.fixture

@@ -4,25 +4,6 @@ import pytest
 
 from pkray.backup.turns import LOST_MILLIS, Turn
 from pkray.errors import BackupInUseError
-from pkray.storage.local import LocalStore
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.millis = 0
-
-    def __call__(self) -> int:
-        return self.millis
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
-@pytest.fixture
-def store(tmp_path):
-    return LocalStore(str(tmp_path))
 
 
 def test_a_second_one_is_refused_and_told_why(store, clock):
@@ -35,7 +16,7 @@ def test_a_second_one_is_refused_and_told_why(store, clock):
 
 def test_one_that_was_lost_is_passed_over(store, clock):
     lost = Turn(store, "'one' is made", clock=clock)
-    clock.millis = LOST_MILLIS
+    clock.now += LOST_MILLIS
     with Turn(store, "'two' is made", clock=clock) as turn:
         with pytest.raises(BackupInUseError, match="'two' is made"):
             lost.check()

@@ -4,12 +4,6 @@ import pytest
 
 from pkray.backup.unit import Copied, copy, digest_of, look_at, read_list, write_list
 from pkray.errors import CorruptFileError, StorageError
-from pkray.storage.local import LocalStore
-
-
-@pytest.fixture
-def store(tmp_path):
-    return LocalStore(str(tmp_path))
 
 
 def test_a_list_is_read_as_it_was_written(store):

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-import pkray
 from pkray.errors import QueryCancelledError
 from pkray.inspection import queries
 
@@ -13,14 +12,13 @@ SQL = "SELECT v % 3 AS s, COUNT(*) AS n FROM d.t GROUP BY v % 3"
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(tmp_path) as catalog:
-        table = catalog.create_table("d.t", [("k", "INT"), ("v", "INT")], ["k"])
-        table.upsert([{"k": k, "v": k} for k in range(10)])
-        made = catalog.sql(SQL).materialize("d.r")
-        made.wait({"d.t": table.latest_snapshot().id}, timeout=DEADLINE_SECONDS)
-        yield catalog
-        made.stop()
+def catalog(catalog):
+    table = catalog.create_table("d.t", [("k", "INT"), ("v", "INT")], ["k"])
+    table.upsert([{"k": k, "v": k} for k in range(10)])
+    made = catalog.sql(SQL).materialize("d.r")
+    made.wait({"d.t": table.latest_snapshot().id}, timeout=DEADLINE_SECONDS)
+    yield catalog
+    made.stop()
 
 
 def test_a_result_is_compared(catalog):

@@ -14,6 +14,7 @@ from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.source import SYSTEM_COLUMNS
 from pkray.lookup.store import LookupStore
 from pkray.storage.parquet.row_groups import numbered
+from tests.clocks import Clock
 
 NO_STATS = SimpleStats(b"", b"", ())
 
@@ -75,22 +76,9 @@ class MemoryFiles:
         return self
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
 @pytest.fixture
 def files() -> MemoryFiles:
     return MemoryFiles()
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from pkray.lookup import store as store_module
 from pkray.lookup.local_file_cache import RETRY_MILLIS, CopyLimits
 from pkray.lookup.store import FEW_KEYS, SMALL_ROWS, LookupStore
 from pkray.lsm.keys.key_prefixes import KeyPrefixes
-from tests.unit.lookup.conftest import Clock, MemoryFiles, find
+from tests.clocks import Clock
+from tests.unit.lookup.conftest import MemoryFiles, find
 from tests.waiting import wait_until
 
 ROWS = 10_000

@@ -4,7 +4,6 @@ import pytest
 
 from pkray.errors import CorruptFileError, MissingFileError
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.opening import open_store
 from pkray.storage.row_pages import RowPages, RowPagesWriter
 
 ROWS = 3_000
@@ -20,11 +19,6 @@ def some_rows() -> pa.RecordBatch:
             "l": pa.array([[n, None] if n % 5 else None for n in range(ROWS)]),
         }
     )
-
-
-@pytest.fixture
-def store(tmp_path) -> ObjectStore:
-    return open_store(tmp_path)
 
 
 def write(store: ObjectStore, rows: pa.RecordBatch, batch_rows: int = 700) -> None:

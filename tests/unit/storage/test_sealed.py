@@ -3,17 +3,11 @@ import pytest
 
 from pkray.checksums import seal_json
 from pkray.errors import CorruptFileError, MissingFileError
-from pkray.storage.opening import open_store
 from pkray.storage.sealed import read_sealed
 
 
 class Count(msgspec.Struct):
     rows: int
-
-
-@pytest.fixture
-def store(tmp_path):
-    return open_store(tmp_path)
 
 
 def test_what_was_sealed_is_read_as_its_type(store):

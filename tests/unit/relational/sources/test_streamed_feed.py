@@ -52,12 +52,6 @@ def feeder() -> HandFed:
     return HandFed()
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
-        yield catalog
-
-
 def totals(catalog, feeder, name="clicks", **arguments):
     source = StreamedSource(name, FIELDS, feeder=feeder, **arguments)
     catalog.create_view("clicks", of_source(source), temporary=True)

@@ -8,18 +8,6 @@ from pkray.service.protocol import SessionId
 MINE, OTHER = SessionId("mine", 1, 1), SessionId("other", 1, 1)
 
 
-class Clock:
-    now = 1_000_000
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def clock():
-    return Clock()
-
-
 @pytest.fixture
 def watch(clock):
     watch = SnapshotWatch(clock, 100)

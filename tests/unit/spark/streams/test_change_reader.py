@@ -20,12 +20,6 @@ COLUMNS = [("k", "INT"), ("v", "BIGINT")]
 KINDS = {"row_kind_column": "op"}
 
 
-@pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(tmp_path) as catalog:
-        yield catalog
-
-
 def create(catalog, name="db.t", **options):
     named = {key.replace("_", "-"): value for key, value in options.items()}
     return catalog.create_table(name, COLUMNS, ["k"], options={"bucket": "2", **named})

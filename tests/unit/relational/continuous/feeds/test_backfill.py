@@ -51,13 +51,11 @@ def engine(monkeypatch) -> ByHand:
 
 
 @pytest.fixture
-def catalog(tmp_path):
-    with pkray.connect(str(tmp_path / "warehouse")) as catalog:
-        table = catalog.create_table(
-            "db.t", [("id", "INT"), ("k", "STRING"), ("v", "BIGINT")], primary_keys=["id"]
-        )
-        table.upsert([{"id": n, "k": f"k{n % 3}", "v": n - 2} for n in range(10)])
-        yield catalog
+def catalog(catalog):
+    columns = [("id", "INT"), ("k", "STRING"), ("v", "BIGINT")]
+    table = catalog.create_table("db.t", columns, primary_keys=["id"])
+    table.upsert([{"id": n, "k": f"k{n % 3}", "v": n - 2} for n in range(10)])
+    return catalog
 
 
 def test_the_query_waits_for_what_is_computed_and_goes_on_from_there(catalog, engine):

@@ -1,7 +1,5 @@
 """How far a position is behind a table: snapshots that bring no changes do not count."""
 
-from collections.abc import Iterator
-
 import pytest
 
 import pkray
@@ -9,12 +7,6 @@ from pkray.relational.continuous.feeds.table_feed import TableFeed
 from pkray.relational.sources.table import TableSource
 
 PRODUCERS = ["none", "input", "lookup", "full-compaction"]
-
-
-@pytest.fixture
-def catalog(tmp_path) -> Iterator[pkray.Catalog]:
-    with pkray.connect(tmp_path) as catalog:
-        yield catalog
 
 
 def read_table(catalog: pkray.Catalog, producer: str) -> tuple[pkray.Table, TableFeed, int]:

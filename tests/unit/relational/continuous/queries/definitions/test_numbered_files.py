@@ -3,15 +3,8 @@
 import pytest
 
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.opening import open_store
 
 PREFIX = "definitions/definition-"
-
-
-@pytest.fixture
-def store(tmp_path) -> ObjectStore:
-    return open_store(tmp_path)
 
 
 @pytest.fixture

@@ -5,22 +5,9 @@ import pytest
 from pkray.relational.continuous.queries.workers.worker import BusyShares
 
 
-class Clock:
-    def __init__(self):
-        self.now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
 def nodes(**seconds):
     """Name operators with the seconds that each worker has worked."""
     return [{"id": name, "worker_seconds": list(worked)} for name, worked in seconds.items()]
-
-
-@pytest.fixture
-def clock():
-    return Clock()
 
 
 @pytest.fixture
