@@ -1,6 +1,6 @@
 """The plan as it runs continuously: with exchanges, normalization, and one node a computation."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pkray.errors import UnsupportedError
@@ -83,11 +83,15 @@ def _with_watermark(node: nodes.Node) -> nodes.Node:
     if not isinstance(node, nodes.Scan) or node.source.watermark is None:
         return node
     mark = node.source.watermark
-    names = node.fields.names
-    lacking = sorted({mark.column, *mark.expression.columns()} - set(names))
-    whole = replace(node, columns=(*names, *lacking)) if lacking else node
+    whole = _reading(node, sorted({mark.column, *mark.expression.columns()}))
     assigned = nodes.WatermarkAssign(whole, mark.column, mark.expression)
-    return nodes.Calc(assigned, node.fields.refs) if lacking else assigned
+    return assigned if whole is node else nodes.Calc(assigned, node.fields.refs)
+
+
+def _reading(scan: nodes.Scan, names: Sequence[str]) -> nodes.Scan:
+    """Have a scan give columns beside those that it gives."""
+    lacking = [name for name in names if name not in scan.fields]
+    return replace(scan, columns=(*scan.fields.names, *lacking)) if lacking else scan
 
 
 def _lifted(node: nodes.Node) -> nodes.Node:
@@ -103,12 +107,10 @@ def _lifted(node: nodes.Node) -> nodes.Node:
 def _above(scan: nodes.Scan, further: ir.Expression) -> nodes.Node:
     conditions = (*ir.conjuncts(scan.condition), *ir.conjuncts(further))
     condition = ir.all_of(tuple(dict.fromkeys(conditions)))
-    names = scan.fields.names
-    lacking = sorted(condition.columns() - set(names))
-    kept = nodes.Filter(replace(scan, columns=(*names, *lacking), condition=ir.TRUE), condition)
-    if not lacking:
-        return kept
-    return nodes.Project(kept, scan.fields.refs)
+    whole = _reading(scan, sorted(condition.columns()))
+    read = replace(whole, columns=whole.fields.names, condition=ir.TRUE)
+    kept = nodes.Filter(read, condition)
+    return kept if whole is scan else nodes.Project(kept, scan.fields.refs)
 
 
 def _with_all_versions(node: nodes.Node) -> nodes.Node:
@@ -164,13 +166,10 @@ def _with_key(scan: nodes.Scan) -> nodes.Scan:
 
 def _normalized(scan: nodes.Scan) -> nodes.Node:
     """Complete a source's changes by its key, which has to be read for that."""
-    key, names = scan.source.primary_key, scan.fields.names
-    lacking = tuple(name for name in key if name not in names)
-    whole = replace(scan, columns=(*names, *lacking)) if lacking else scan
+    key = scan.source.primary_key
+    whole = _reading(scan, key)
     complete = nodes.Normalize(nodes.Exchange(whole, key), key)
-    if not lacking:
-        return complete
-    return nodes.Calc(complete, scan.fields.refs)
+    return complete if whole is scan else nodes.Calc(complete, scan.fields.refs)
 
 
 def completed(plan: nodes.Node) -> nodes.Node:

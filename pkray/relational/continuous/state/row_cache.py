@@ -135,10 +135,9 @@ class RowCache:
             return
         self.is_complete = False
         each = max(self.nbytes // max(self._count, 1), 1)
-        kept = min(limit // each // 2, self._count)
+        kept = limit // each // 2
         if kept:
-            order = np.argsort(self._used[: self._count], kind="stable")
-            self._keep(np.sort(order[self._count - kept :]))
+            self.keep_last_used(kept)
         if not kept or self.nbytes > limit:
             self._make(_FIRST_SLOTS)
 

@@ -393,14 +393,11 @@ class Moments(Accumulator):
         _, y, yy, xy = numbers[3:] if len(numbers) > 3 else (None, x, xx, xx)
         spoilt = np.where(odd > 0, np.nan, 0.0)
         divisor = np.maximum(finite, 1)
-        spreads = [
+        xx, xy, yy = (
             _without_noise(each - one * other / divisor, each) + spoilt
             for each, one, other in ((xx, x, x), (xy, x, y), (yy, y, y))
-        ]
-        spreads[0], spreads[2] = (
-            np.where(each < 0, 0.0, each) for each in (spreads[0], spreads[2])
         )
-        return finite + odd, spreads[0], spreads[1], spreads[2]
+        return finite + odd, np.where(xx < 0, 0.0, xx), xy, np.where(yy < 0, 0.0, yy)
 
 
 def _moved(
