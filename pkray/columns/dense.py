@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -47,8 +48,7 @@ class DenseIndex:
         """Index keys; None where they are no whole numbers or lie too far apart."""
         if not is_whole_number(keys.type) or len(keys) == keys.null_count:
             return None
-        ends = pc.min_max(numbers_of(keys))
-        low, high = ends["min"].as_py(), ends["max"].as_py()
+        low, high = extremes(numbers_of(keys))
         if high - low >= max(SPREAD * len(keys), SMALL) or len(keys) >= 1 << 31:
             return None
         row_of = np.full(high - low + 1, -1, np.int32)
@@ -62,20 +62,9 @@ class DenseIndex:
 
     def rows(self, keys: pa.ChunkedArray) -> np.ndarray:
         """Find the rows of keys: int64, -1 where there is none."""
-        numbers = numbers_of(keys)
-        values = (
-            np.asarray(pc.fill_null(numbers, self.low))
-            if numbers.null_count
-            else (np.asarray(numbers))
-        )
-        high = self.low + len(self.row_of)
-        inside = (values >= self.low) & (values < high)
-        if numbers.null_count:
-            inside &= np.asarray(numbers.is_valid())
-        if inside.all():
-            return self.row_of[values - self.low].astype(np.int64)
-        places = np.where(inside, values, self.low) - self.low
-        return np.where(inside, self.row_of[places], -1).astype(np.int64)
+        places, inside = places_among(keys, self.low, len(self.row_of))
+        found = self.row_of[places]
+        return (found if inside is None else np.where(inside, found, -1)).astype(np.int64)
 
 
 def is_whole_number(kind: pa.DataType) -> bool:
@@ -89,6 +78,30 @@ def numbers_of(keys: pa.Array | pa.ChunkedArray) -> pa.Array:
     if pa.types.is_date32(array.type):
         array = array.view(pa.int32())
     return array.cast(pa.int64())
+
+
+def places_among(
+    keys: pa.Array | pa.ChunkedArray, low: int, count: int
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Give the places of keys from a lowest one on, 0 where they are not among so many.
+
+    Returns:
+        The places, int64, and which are among them; None: all are.
+    """
+    numbers = numbers_of(keys)
+    values = np.asarray(pc.fill_null(numbers, low) if numbers.null_count else numbers)
+    inside = (values >= low) & (values <= low + (count - 1))
+    if numbers.null_count:
+        inside &= np.asarray(numbers.is_valid())
+    if inside.all():
+        return values - low, None
+    return np.where(inside, values, low) - low, inside
+
+
+def extremes(numbers: pa.Array) -> tuple[Any, Any]:
+    """Give the least and the greatest of numbers; None where all are NULL."""
+    ends = pc.min_max(numbers)
+    return ends["min"].as_py(), ends["max"].as_py()
 
 
 def grouped_densely(
@@ -106,8 +119,7 @@ def grouped_densely(
     keys = table[key]
     if not is_whole_number(keys.type) or not all(_is_dense(table, *each) for each in aggregations):
         return None
-    ends = pc.min_max(numbers_of(keys))
-    low, high = ends["min"].as_py(), ends["max"].as_py()
+    low, high = extremes(numbers_of(keys))
     if low is None or high - low >= max(PLACES * len(keys), FEW) or high >= LAST:
         return None
     span = high - low + 1

@@ -103,16 +103,14 @@ def _shown(value: Value, row: int) -> str:
 
 def _numbers(value: Value) -> Sizes:
     """Give whole numbers, none below 0; NULL is 0."""
-    if isinstance(value, pa.Scalar):
-        return float(max(value.as_py() or 0, 0))
-    return np.maximum(np.asarray(pc.fill_null(value, 0)).astype(np.float64), 0)
+    return np.maximum(_signed(value), 0)
 
 
 def _bytes(value: Value) -> Sizes:
     """Give the bytes of texts, or of other values, about; NULL is 0."""
     kind = value.type
     if isinstance(value, pa.Scalar):
-        return float(_scalar_size(value) if value.is_valid else 0) or 8.0
+        return _bytes_exactly(value) or 8.0
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         return np.asarray(pc.fill_null(pc.binary_length(value), 0)).astype(np.float64)
     return row_sizes([value], len(value)).astype(np.float64)
@@ -120,10 +118,7 @@ def _bytes(value: Value) -> Sizes:
 
 def row_sizes(columns: Sequence[pa.Array], rows: int) -> np.ndarray:
     """Give the bytes that each row's values take, about: int64, one a row."""
-    total = np.zeros(rows, np.int64)
-    for column in columns:
-        total += _value_sizes(column)
-    return total
+    return sum(map(_value_sizes, columns), np.zeros(rows, np.int64))
 
 
 def _value_sizes(array: pa.Array) -> np.ndarray:
@@ -142,10 +137,7 @@ def _value_sizes(array: pa.Array) -> np.ndarray:
 
 
 def _together(values: Sequence[Value]) -> Sizes:
-    total: Sizes = 0.0
-    for value in values:
-        total = total + _bytes(value)
-    return total
+    return sum(map(_bytes, values), 0.0)
 
 
 def _repeated(values: Sequence[Value]) -> Sizes:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.columns.batches import whole
 from pkray.errors import EvaluationError, QueryError
 from pkray.relational.functions.coercion import cast_to
 from pkray.relational.plan.expressions import Expression, NamedFunction, UdfCall
@@ -140,7 +141,7 @@ class UserFunction(NamedFunction):
             raise self._error(
                 f"its result has no column {missing[0]!r}; it has {', '.join(result.schema.names)}"
             )
-        columns = [_one(result[name]) for name in names]
+        columns = [whole(result[name]) for name in names]
         if ROW in result.schema.names:
             numbers = self._checked(result[ROW], DataType("BIGINT", False), result.num_rows)
             return np.asarray(numbers), columns
@@ -152,7 +153,7 @@ class UserFunction(NamedFunction):
         return taken[0][0], [inside for _, inside in taken]
 
     def _from_lists(self, lists: pa.Array | pa.ChunkedArray, rows: int) -> tuple[Any, pa.Array]:
-        lists = _one(lists)
+        lists = whole(lists)
         if len(lists) != rows:
             raise self._error(f"it gave {len(lists)} lists for {rows} rows")
         numbers = np.asarray(pc.list_parent_indices(lists)).astype(np.int64)
@@ -161,7 +162,7 @@ class UserFunction(NamedFunction):
     def _checked(self, values: Any, wanted: DataType, rows: int) -> pa.Array:
         """Give an array of exactly this type and length."""
         try:
-            array = _one(values) if hasattr(values, "type") else pa.array(values)
+            array = whole(values) if hasattr(values, "type") else pa.array(values)
             if not array.type.equals(wanted.arrow):
                 array = array.cast(wanted.arrow)
         except (pa.ArrowException, TypeError, ValueError, AttributeError) as error:
@@ -212,7 +213,3 @@ def lists_as_groups(aggregate: UserFunction, types: Sequence[DataType]) -> UserF
 
 def _spread(argument: pa.Array | pa.Scalar, rows: int) -> pa.Array:
     return pa.repeat(argument, rows) if isinstance(argument, pa.Scalar) else argument
-
-
-def _one(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array

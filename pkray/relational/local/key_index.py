@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray.columns.batches import whole
-from pkray.columns.dense import SPREAD, is_whole_number, numbers_of
+from pkray.columns.dense import SPREAD, extremes, is_whole_number, numbers_of, places_among
 from pkray.columns.keys import argsort_numbers, codes, comparable
 
 MOST_NUMBERS = 1 << 62
@@ -40,9 +40,7 @@ class Numbered:
     def of(column: pa.Array, null_safe: bool) -> tuple[Numbered, np.ndarray]:
         """Number a column; -1 is NULL, unless NULL equals NULL."""
         if is_whole_number(column.type) and len(column) > column.null_count and not null_safe:
-            values = numbers_of(column)
-            ends = pc.min_max(values)
-            low, high = ends["min"].as_py(), ends["max"].as_py()
+            low, high = extremes(numbers_of(column))
             if high - low < max(SPREAD * len(column), 1 << 16):
                 dense = Numbered(high - low + 1, low)
                 return dense, dense.numbers(column)
@@ -54,14 +52,8 @@ class Numbered:
         """Find the numbers of values: int64, -1 where there is none."""
         if self.distinct is not None:
             return _plain(pc.index_in(column, value_set=self.distinct))
-        values = numbers_of(column)
-        plain = np.asarray(pc.fill_null(values, self.low))
-        inside = (plain >= self.low) & (plain <= self.low + (self.count - 1))
-        if values.null_count:
-            inside &= np.asarray(values.is_valid())
-        if inside.all():
-            return plain - self.low
-        return np.where(inside, np.where(inside, plain, self.low) - self.low, -1)
+        places, inside = places_among(column, self.low, self.count)
+        return places if inside is None else np.where(inside, places, -1)
 
 
 def _plain(numbers: pa.Array) -> np.ndarray:

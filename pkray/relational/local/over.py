@@ -8,11 +8,11 @@ import pyarrow.compute as pc
 
 from pkray.columns.batches import batches_of, in_one_piece, spread, typed, whole, with_schema
 from pkray.columns.keys import ranks
-from pkray.relational.functions.aggregates.kernels import grouped_aggregate
-from pkray.relational.functions.aggregates.sums import means
+from pkray.relational.functions.aggregates.kernels import accumulator, grouped_aggregate
+from pkray.relational.functions.aggregates.sums import Sum
+from pkray.relational.functions.numbers.exact_sums import ExactSums, limbs_of
 from pkray.relational.local.aggregate import CODE, folded
 from pkray.relational.local.engine import Engine, operator
-from pkray.relational.local.exact import Limbs
 from pkray.relational.local.frames import Frames, Partitions
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import SortKey, WindowCall
@@ -22,7 +22,7 @@ EXPANDED_ROWS = 1 << 21
 """Rows of frames written out at once, where a function has no shorter way."""
 
 Numbering = Callable[[Partitions, WindowCall], np.ndarray]
-Running = Callable[[Partitions, Frames, WindowCall, list[pa.Array]], pa.Array]
+Running = Callable[[Frames, WindowCall, list[pa.Array]], pa.Array]
 
 
 @operator(Over)
@@ -73,7 +73,7 @@ def _computed(partitions: Partitions, call: WindowCall, arguments: list[pa.Array
         return _of_partitions(partitions, call, arguments)
     running = RUNNING.get(call.function)
     if running is not None and not (arguments and pa.types.is_nested(arguments[0].type)):
-        return running(partitions, frames, call, arguments)
+        return running(frames, call, arguments)
     return _expanded(partitions, frames, call, arguments)
 
 
@@ -82,14 +82,6 @@ def _is_whole(partitions: Partitions, frames: Frames) -> bool:
 
 
 # --- Numbers of rows ------------------------------------------------------------------------------
-
-
-def _row_number(partitions: Partitions, call: WindowCall) -> np.ndarray:
-    return partitions.places - partitions.start + 1
-
-
-def _rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
-    return partitions.peer_start - partitions.start + 1
 
 
 def _dense_rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
@@ -102,10 +94,6 @@ def _percent_rank(partitions: Partitions, call: WindowCall) -> np.ndarray:
     return (partitions.peer_start - partitions.start) / np.maximum(others, 1)
 
 
-def _cume_dist(partitions: Partitions, call: WindowCall) -> np.ndarray:
-    return (partitions.peer_end - partitions.start) / (partitions.end - partitions.start)
-
-
 def _ntile(partitions: Partitions, call: WindowCall) -> np.ndarray:
     tiles = int(call.parameters[0].value)
     rows, place = partitions.end - partitions.start, partitions.places - partitions.start
@@ -116,11 +104,11 @@ def _ntile(partitions: Partitions, call: WindowCall) -> np.ndarray:
 
 
 NUMBERINGS: dict[str, Numbering] = {
-    "row_number": _row_number,
-    "rank": _rank,
+    "row_number": lambda rows, call: rows.places - rows.start + 1,
+    "rank": lambda rows, call: rows.peer_start - rows.start + 1,
     "dense_rank": _dense_rank,
     "percent_rank": _percent_rank,
-    "cume_dist": _cume_dist,
+    "cume_dist": lambda rows, call: (rows.peer_end - rows.start) / (rows.end - rows.start),
     "ntile": _ntile,
 }
 
@@ -167,39 +155,19 @@ def _among_values(values: pa.Array, partitions: Partitions, offset: int) -> np.n
     return np.where(inside, np.append(places, -1)[np.where(inside, wanted, 0)], -1)
 
 
-def _first_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
-    return frames.low
-
-
-def _last_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
-    return frames.high - 1
-
-
-def _nth_place(frames: Frames, call: WindowCall, values: pa.Array) -> np.ndarray:
-    return frames.low + min(int(call.parameters[0].value), len(values) + 1) - 1
-
-
-PLACES = {
-    "first_value": _first_place,
-    "first": _first_place,
-    "last_value": _last_place,
-    "last": _last_place,
-    "nth_value": _nth_place,
-}
+PLACES = ("first_value", "first", "last_value", "last", "nth_value")
 
 
 def _placed(frames: Frames, call: WindowCall, values: pa.Array) -> pa.Array:
     """Read a row of the frame."""
-    place = PLACES[call.function]
-    if not _ignores_nulls(call):
-        places = place(frames, call, values)
-        return _at(values, places, (places >= frames.low) & (places < frames.high))
-    valid = np.asarray(values.is_valid())
-    count = np.concatenate([[0], np.cumsum(valid)])
-    kept = pc.drop_null(values)
-    inner = Frames(count[frames.low], count[frames.high])
-    places = place(inner, call, kept)
-    return _at(kept, places, (places >= inner.low) & (places < inner.high))
+    if _ignores_nulls(call):
+        count = np.concatenate([[0], np.cumsum(np.asarray(values.is_valid()))])
+        values, frames = pc.drop_null(values), Frames(count[frames.low], count[frames.high])
+    if call.function == "nth_value":
+        places = frames.low + min(int(call.parameters[0].value), len(values) + 1) - 1
+    else:
+        places = frames.high - 1 if facts(call.function).is_last else frames.low
+    return _at(values, places, (places >= frames.low) & (places < frames.high))
 
 
 # --- Aggregates of frames -------------------------------------------------------------------------
@@ -221,38 +189,29 @@ def _valid_counts(frames: Frames, arguments: list[pa.Array]) -> np.ndarray:
     valid = np.ones(len(frames.low), bool)
     for argument in arguments:
         valid &= np.asarray(argument.is_valid())
-    count = np.concatenate([[0], np.cumsum(valid)])
-    return count[frames.high] - count[frames.low]
+    return _part_sums(frames, valid)
 
 
-def _counted(
-    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
-) -> pa.Array:
+def _counted(frames: Frames, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
     return pa.array(_valid_counts(frames, arguments))
 
 
-def _summed(
-    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
-) -> pa.Array:
-    counts = _valid_counts(frames, arguments)
+def _summed(frames: Frames, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
+    """Give the sum or the mean of each frame as that of a group, whose sums are added up so far."""
     (values,) = arguments
+    state = accumulator(call.of_group(), [values.type])
+    assert isinstance(state, Sum)
+    state.counts.array = _valid_counts(frames, arguments)
     if pa.types.is_floating(values.type):
-        return pa.array(_float_sums(frames, values), mask=counts == 0).cast(call.type.arrow)
-    return Limbs.of(values).sums(frames).finished(call, counts == 0)
+        state.floats.array = _float_sums(frames, values)
+    else:
+        state.exact = ExactSums.from_limbs([_part_sums(frames, part) for part in limbs_of(values)])
+    return state.finish(len(frames.low))
 
 
-def _averaged(
-    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
-) -> pa.Array:
-    counts = _valid_counts(frames, arguments)
-    (values,) = arguments
-    none = counts == 0
-    if pa.types.is_floating(values.type):
-        return means(call, pa.array(_float_sums(frames, values)), counts)
-    sums = Limbs.of(values).sums(frames)
-    if call.type.root == "DECIMAL":
-        return means(call, sums.decimals(call, values.type.scale, none), counts)
-    return means(call, sums.integers(call, none), counts)
+def _part_sums(frames: Frames, numbers: np.ndarray) -> np.ndarray:
+    until = np.concatenate([[0], np.cumsum(numbers)])
+    return until[frames.high] - until[frames.low]
 
 
 def _float_sums(frames: Frames, values: pa.Array) -> np.ndarray:
@@ -261,9 +220,7 @@ def _float_sums(frames: Frames, values: pa.Array) -> np.ndarray:
         return in_frames(frames, numbers, np.add, 0.0)
 
 
-def _extreme(
-    partitions: Partitions, frames: Frames, call: WindowCall, arguments: list[pa.Array]
-) -> pa.Array:
+def _extreme(frames: Frames, call: WindowCall, arguments: list[pa.Array]) -> pa.Array:
     """Give the least or greatest value of each frame, by its rank."""
     (values,) = arguments
     key = SortKey("", descending=facts(call.function).is_last)
@@ -301,8 +258,8 @@ RUNNING: dict[str, Running] = {
     "count": _counted,
     "sum": _summed,
     "sum_wrapping": _summed,
-    "avg": _averaged,
-    "avg_truncating": _averaged,
+    "avg": _summed,
+    "avg_truncating": _summed,
     "min": _extreme,
     "max": _extreme,
 }

@@ -1,5 +1,6 @@
 """Estimate how many rows a node gives."""
 
+import math
 from collections.abc import Sequence
 from datetime import date, datetime
 from functools import singledispatch
@@ -47,7 +48,7 @@ class Estimates:
     def _combined(self, node: nodes.Node, columns: Sequence[str]) -> float:
         """Estimate the number of combinations of columns' values, which go together somewhat."""
         counts = sorted((self.distinct(node, column) for column in columns), reverse=True)
-        found = _product(count ** (0.5**place) for place, count in enumerate(counts))
+        found = math.prod(count ** (0.5**place) for place, count in enumerate(counts))
         return min(found, self.rows(node))
 
     def _is_unique(self, node: nodes.Node, columns: Sequence[str]) -> bool:
@@ -95,7 +96,7 @@ class Estimates:
             return _OTHER
         match condition.function:
             case "and":
-                return _product(self.selectivity(each, node) for each in condition.arguments)
+                return math.prod(self.selectivity(each, node) for each in condition.arguments)
             case "or":
                 parts = sum(self.selectivity(each, node) for each in condition.arguments)
                 return min(1.0, parts)
@@ -147,7 +148,7 @@ def _rows(node: nodes.Node, known: Estimates) -> float:
 @_rows.register
 def _(node: nodes.Scan, known: Estimates) -> float:
     bare = nodes.Scan(node.source)
-    return _total(node) * _product(
+    return _total(node) * math.prod(
         known.selectivity(each, bare) for each in conjuncts(node.condition)
     )
 
@@ -162,12 +163,12 @@ def _(node: nodes.Filter, known: Estimates) -> float:
     below = node.input
     told = set(conjuncts(below.condition)) if isinstance(below, nodes.Scan) else set()
     fresh = (each for each in conjuncts(node.condition) if each not in told)
-    return known.rows(below) * _product(known.selectivity(each, below) for each in fresh)
+    return known.rows(below) * math.prod(known.selectivity(each, below) for each in fresh)
 
 
 @_rows.register
 def _(node: nodes.Aggregate, known: Estimates) -> float:
-    groups = _product(known.distinct(node.input, key) for key in node.keys)
+    groups = math.prod(known.distinct(node.input, key) for key in node.keys)
     return min(groups, known.rows(node.input))
 
 
@@ -243,10 +244,3 @@ def _width(least: Any, greatest: Any) -> float | None:
         return float(greatest) - float(least)
     except (TypeError, ValueError, OverflowError):
         return None
-
-
-def _product(values: Any) -> float:
-    result = 1.0
-    for each in values:
-        result *= each
-    return result

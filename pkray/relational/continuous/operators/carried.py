@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.relational.local.exact import Limbs
-from pkray.relational.local.frames import Frames, Partitions
+from pkray.relational.functions.aggregates.kernels import accumulator
+from pkray.relational.local.frames import Partitions
 from pkray.relational.local.over import NUMBERINGS, computed_call
 from pkray.relational.plan.aggregates import facts
 from pkray.relational.plan.expressions import SortKey, WindowCall
@@ -120,14 +120,12 @@ def carried_values(
 
 def _sum(call: WindowCall, carry: pa.Array, own: pa.Array) -> pa.Array:
     """Add two sums; NULL where both are."""
-    none = np.asarray(carry.is_null()) & np.asarray(own.is_null())
     if pa.types.is_floating(own.type):
+        none = np.asarray(carry.is_null()) & np.asarray(own.is_null())
         with np.errstate(invalid="ignore", over="ignore"):
             total = np.asarray(pc.fill_null(carry, 0.0)) + np.asarray(pc.fill_null(own, 0.0))
         return pa.array(total, mask=none).cast(call.type.arrow)
-    rows = len(own)
-    places = np.arange(rows)
-    both = pa.concat_arrays([carry, own]).take(
-        pa.array(np.stack([places, places + rows], 1).ravel())
-    )
-    return Limbs.of(both).sums(Frames(2 * places, 2 * places + 2)).finished(call, none)
+    state = accumulator(call.of_group(), [own.type])
+    for part in (carry, own):
+        state.update(np.arange(len(own)), len(own), [part])
+    return state.finish(len(own)).cast(call.type.arrow)

@@ -46,7 +46,7 @@ def cast(
         if not is_try and target.root in INTEGERS and source.root in NUMBERS:
             return Cast(target.with_nullable(source.nullable), value, "wrap")
     if is_try:
-        return Cast(_all_nullable(target), value, "null")
+        return Cast(all_nullable(target), value, "null")
     return plain
 
 
@@ -63,9 +63,7 @@ def can_cast(source: DataType, target: DataType) -> bool:
         return other in NUMBERS
     if one in BINARIES:
         return other in BINARIES
-    if one == "TIME":
-        return other in TIMESTAMPS
-    if one == "DATE":
+    if one in ("TIME", "DATE"):
         return other in TIMESTAMPS
     return other in _TIMES or other == "TIME" or (one == "TIMESTAMP_LTZ" and other in NUMBERS)
 
@@ -85,13 +83,11 @@ def _can_cast_parts(source: DataType, target: DataType) -> bool:
     )
 
 
-def _all_nullable(type: DataType) -> DataType:
-    """Let each part be NULL, as where a part that cannot be cast becomes NULL."""
-    if type.root == "ARRAY" and type.element:
-        return replace(type, nullable=True, element=_all_nullable(type.element))
-    if type.root == "MAP" and type.value:
-        return replace(type, nullable=True, value=_all_nullable(type.value))
-    if type.root == "ROW":
-        fields = tuple(replace(each, type=_all_nullable(each.type)) for each in type.fields or ())
-        return replace(type, nullable=True, fields=fields)
-    return type.with_nullable(True)
+def all_nullable(kind: DataType) -> DataType:
+    """Let each part be NULL but keys, as where a part that does not fit becomes NULL."""
+    fields = kind.fields and tuple(
+        replace(each, type=all_nullable(each.type)) for each in kind.fields
+    )
+    element = kind.element and all_nullable(kind.element)
+    value = kind.value and all_nullable(kind.value)
+    return replace(kind, nullable=True, element=element, value=value, fields=fields)

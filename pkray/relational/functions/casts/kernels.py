@@ -139,10 +139,6 @@ def _bytes_sized(array: pa.Array, source: DataType, target: DataType) -> numbers
     return cut, None
 
 
-def _plain(array: pa.Array, source: DataType, target: DataType) -> numbers.Converted:
-    return array.cast(target.arrow, safe=False), None
-
-
 # Nested types: what cannot be cast in a part makes the whole value bad
 
 
@@ -234,12 +230,12 @@ _FROM_TEXT: dict[str, numbers.Converter] = {
 }
 _CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
     ("INTEGER", "INTEGER"): numbers.cast_integers,
-    ("INTEGER", "FLOAT"): numbers.cast_to_float,
+    ("INTEGER", "FLOAT"): numbers.cast_plainly,
     ("INTEGER", "DECIMAL"): numbers.integer_to_decimal,
     ("INTEGER", "BOOLEAN"): numbers.to_boolean,
     ("INTEGER", "TIMESTAMP"): times.number_to_timestamp,
     ("FLOAT", "INTEGER"): numbers.float_to_integer,
-    ("FLOAT", "FLOAT"): numbers.cast_to_float,
+    ("FLOAT", "FLOAT"): numbers.cast_plainly,
     ("FLOAT", "DECIMAL"): numbers.float_to_decimal,
     ("FLOAT", "BOOLEAN"): numbers.to_boolean,
     ("FLOAT", "TIMESTAMP"): times.number_to_timestamp,
@@ -251,9 +247,9 @@ _CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
     ("BOOLEAN", "INTEGER"): numbers.from_boolean,
     ("BOOLEAN", "FLOAT"): numbers.from_boolean,
     ("BOOLEAN", "DECIMAL"): numbers.from_boolean,
-    ("BOOLEAN", "BOOLEAN"): _plain,
+    ("BOOLEAN", "BOOLEAN"): numbers.cast_plainly,
     ("BYTES", "BYTES"): _bytes_sized,
-    ("DATE", "DATE"): _plain,
+    ("DATE", "DATE"): numbers.cast_plainly,
     ("DATE", "TIMESTAMP"): times.cast_times,
     ("TIMESTAMP", "DATE"): times.cast_times,
     ("TIMESTAMP", "TIMESTAMP"): times.cast_times,
@@ -269,7 +265,7 @@ _CONVERTERS: dict[tuple[str, str], numbers.Converter] = {
 def _wrapping(source: DataType, target: DataType) -> numbers.Converter:
     if source.root in FLOATS:
         return numbers.saturated
-    return numbers.decimal_wrapped if source.root == "DECIMAL" else _plain
+    return numbers.decimal_wrapped if source.root == "DECIMAL" else numbers.cast_plainly
 
 
 def _any_of(array: pa.Array, bad: pa.Array) -> pa.Array:

@@ -24,8 +24,8 @@ def cast_integers(array: pa.Array, source: DataType, target: DataType) -> Conver
         return near, pc.not_equal(near.cast(array.type), array)
 
 
-def cast_to_float(array: pa.Array, source: DataType, target: DataType) -> Converted:
-    """Cast numbers to FLOAT or DOUBLE."""
+def cast_plainly(array: pa.Array, source: DataType, target: DataType) -> Converted:
+    """Cast as Arrow does, without a look at what fits."""
     return array.cast(target.arrow, safe=False), None
 
 
@@ -62,16 +62,19 @@ def saturated(array: pa.Array, source: DataType, target: DataType) -> Converted:
 
 def decimal_to_integer(array: pa.Array, source: DataType, target: DataType) -> Converted:
     """Cut decimals to integers; those beyond the range do not fit."""
-    whole = decimals.shortened(array, 0)
-    limits = np.iinfo(target.arrow.to_pandas_dtype())
-    kind = pa.decimal128(38, 0)
-    whole = whole.cast(kind)
-    low, high = (pa.scalar(int(each), kind) for each in (limits.min, limits.max))
-    fits = pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
+    whole = decimals.shortened(array, 0).cast(pa.decimal128(38, 0))
+    fits = in_range(whole, target)
     if pc.all(fits, min_count=0).as_py():
         return whole.cast(target.arrow), None
-    kept = pc.if_else(fits, whole, pa.scalar(0, kind))
+    kept = pc.if_else(fits, whole, pa.scalar(0, whole.type))
     return kept.cast(target.arrow), pc.invert(fits)
+
+
+def in_range(whole: pa.Array, target: DataType) -> pa.Array:
+    """Tell which whole numbers, DECIMAL(38, 0), are in the range of a type of integers."""
+    limits = np.iinfo(target.arrow.to_pandas_dtype())
+    low, high = (pa.scalar(int(each), whole.type) for each in (limits.min, limits.max))
+    return pc.and_(pc.greater_equal(whole, low), pc.less_equal(whole, high))
 
 
 def decimal_wrapped(array: pa.Array, source: DataType, target: DataType) -> Converted:

@@ -3,17 +3,18 @@
 Each function gives the values and a mask of what cannot be read (None: all can).
 """
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pkray import constants
+from pkray.relational.functions.casts.numbers import Converted as Parsed
+from pkray.relational.functions.casts.numbers import in_range
 from pkray.relational.functions.numbers import decimals
 from pkray.schema.types import DataType
 
-Parsed: TypeAlias = tuple[pa.Array, pa.Array | None]
 _SPACES = "".join(map(chr, range(33))) + "\x7f"
 _NONE = constants.null(pa.string())
 _TRUE = constants.texts(["t", "true", "y", "yes", "1"])
@@ -55,9 +56,7 @@ def parse_integer(array: pa.Array, source: DataType, target: DataType) -> Parsed
     except pa.ArrowInvalid:
         short = pc.less_equal(pc.utf8_length(texts), 38)
         wide = pc.if_else(short, texts, _NONE).cast(pa.decimal128(38, 0))
-        limits = np.iinfo(target.arrow.to_pandas_dtype())
-        low, high = (pa.scalar(int(each), wide.type) for each in (limits.min, limits.max))
-        fits = pc.and_(pc.greater_equal(wide, low), pc.less_equal(wide, high)).fill_null(False)
+        fits = in_range(wide, target).fill_null(False)
         kept = pc.if_else(fits, wide, pa.scalar(None, wide.type))
         return kept.cast(target.arrow), _bad(array, fits)
 
@@ -108,9 +107,7 @@ def parse_date(array: pa.Array, source: DataType, target: DataType) -> Parsed:
         texts = pc.utf8_trim(array, _SPACES)
     parts = pc.extract_regex(texts, _DATE + r"(?:[ T].*)?)?)?$")
     days, good = _days(parts)
-    return _numbers(days.astype(np.int32), good, pa.int32()).cast(pa.date32()), _bad(
-        array, pa.array(good)
-    )
+    return _parsed(array, days.astype(np.int32), good, pa.date32())
 
 
 def parse_timestamp(array: pa.Array, source: DataType, target: DataType) -> Parsed:
@@ -126,19 +123,16 @@ def parse_timestamp(array: pa.Array, source: DataType, target: DataType) -> Pars
     pattern = _DATE + rf"(?:[ T](?:{_HOURS}{_ZONE})?)?)?)?$"
     parts = pc.extract_regex(texts, pattern)
     days, good = _days(parts)
-    hour, minute, second = (_ints(parts, name) for name in ("hour", "minute", "second"))
-    good &= (hour < 24) & (minute < 60) & (second < 60)
+    clock, nano, is_clock = _clock(parts, 9)
     per_second = _PER_SECOND[kind.unit]
-    seconds = days * 86_400 + hour * 3600 + minute * 60 + second
-    nanos = pc.utf8_slice_codeunits(pc.utf8_rpad(parts.field("fraction"), 9, "0"), 0, 9)
-    nano = pc.if_else(parts.is_valid(), nanos, "0").cast(pa.int64()).to_numpy()
+    seconds, good = days * 86_400 + clock, good & is_clock
     if kind.tz is not None:
         offsets, known = _offsets(parts, seconds)
         seconds, good = seconds - offsets, good & known
     good &= np.abs(seconds) <= (2**63 - 1) // per_second - 1
     step = 10 ** (9 - (target.precision or 0))
     ticks = np.where(good, seconds, 0) * per_second + nano // step * step // (10**9 // per_second)
-    return _numbers(ticks, good, pa.int64()).cast(kind), _bad(array, pa.array(good))
+    return _parsed(array, ticks, good, kind)
 
 
 def _plain_timestamps(array: pa.Array, target: DataType) -> pa.Array:
@@ -152,20 +146,25 @@ def parse_time(array: pa.Array, source: DataType, target: DataType) -> Parsed:
     """Read ``10:20:30.123``."""
     texts = pc.utf8_trim(array, _SPACES)
     parts = pc.extract_regex(texts, rf"^{_CLOCK}$")
-    hour, minute, second = (_ints(parts, name) for name in ("hour", "minute", "second"))
-    good = parts.is_valid().to_numpy(zero_copy_only=False) & (hour < 24)
-    good &= (minute < 60) & (second < 60)
-    fraction = pc.utf8_slice_codeunits(pc.utf8_rpad(parts.field("fraction"), 3, "0"), 0, 3)
-    millis = pc.if_else(parts.is_valid(), fraction, "0").cast(pa.int64()).to_numpy()
+    seconds, millis, good = _clock(parts, 3)
+    good &= parts.is_valid().to_numpy(zero_copy_only=False)
     step = 10 ** max(3 - (target.precision or 0), 0)
-    ticks = ((hour * 60 + minute) * 60 + second) * 1000 + millis // step * step
-    return _numbers(ticks.astype(np.int32), good, pa.int32()).cast(pa.time32("ms")), _bad(
-        array, pa.array(good)
-    )
+    ticks = seconds * 1000 + millis // step * step
+    return _parsed(array, ticks.astype(np.int32), good, pa.time32("ms"))
 
 
-def _numbers(numbers: Any, good: Any, kind: pa.DataType) -> pa.Array:
-    return pa.array(numbers, kind, mask=~good)
+def _parsed(array: pa.Array, ticks: Any, good: Any, kind: pa.DataType) -> Parsed:
+    """Make times of what was read of texts; `good` says where that is one."""
+    return pa.array(ticks, mask=~good).cast(kind), _bad(array, pa.array(good))
+
+
+def _clock(parts: pa.Array, digits: int) -> tuple[Any, Any, Any]:
+    """Give seconds of the day, the fraction's first digits, and whether that is a time of day."""
+    hour, minute, second = (_ints(parts, name) for name in ("hour", "minute", "second"))
+    padded = pc.utf8_rpad(parts.field("fraction"), digits, "0")
+    fraction = pc.if_else(parts.is_valid(), pc.utf8_slice_codeunits(padded, 0, digits), "0")
+    good = (hour < 24) & (minute < 60) & (second < 60)
+    return (hour * 60 + minute) * 60 + second, fraction.cast(pa.int64()).to_numpy(), good
 
 
 def _ints(parts: pa.Array, name: str, default: int = 0) -> Any:

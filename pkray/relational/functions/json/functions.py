@@ -5,13 +5,13 @@ Text that is no JSON gives NULL. Each distinct text of a batch is read once.
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
 from pkray.errors import EvaluationError, QueryError, SchemaError
 from pkray.relational.dialect import Dialect
+from pkray.relational.functions.casts.casting import all_nullable
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING
 from pkray.relational.functions.function import (
     NO_SPARK,
@@ -240,22 +240,8 @@ def read_schema(text: str, dialect: Dialect) -> DataType:
             last = error
             continue
         if kind.is_nested:
-            return _all_nullable(kind)
+            return all_nullable(kind)
     raise QueryError(f"{text!r} is no schema: write 'a INT, b STRING' ({last.message})")
-
-
-def _all_nullable(kind: DataType) -> DataType:
-    """Let every part be NULL: what does not fit becomes it."""
-    fields = kind.fields and tuple(
-        replace(each, type=_all_nullable(each.type)) for each in kind.fields
-    )
-    return replace(
-        kind,
-        nullable=True,
-        element=kind.element and _all_nullable(kind.element),
-        value=kind.value and _all_nullable(kind.value),
-        fields=fields,
-    )
 
 
 def _type_of_schema(arguments: tuple[Expression, ...]) -> DataType:

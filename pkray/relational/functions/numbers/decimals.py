@@ -241,33 +241,28 @@ def fit(call: Call, values: Sequence[Value], exact: Value, rows: int) -> Value:
     Raises:
         EvaluationError: a result has more digits than that.
     """
-    kind = call.type.arrow
-    near = rounded(exact, kind.scale)
-    if _is_narrower(near.type, kind):
-        return relabel(near, kind)
+    near = rounded(exact, call.type.arrow.scale)
     try:
-        return near.cast(kind)
+        return _narrowed(near, call.type.arrow)
     except pa.ArrowInvalid:
-        refuse(call, values, too_large(near, kind), f"has more digits than {call.type}", rows)
+        wrong = too_large(near, call.type.arrow)
+        refuse(call, values, wrong, f"has more digits than {call.type}", rows)
         raise
 
 
-def _is_narrower(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the same integers, read with other digits, are the same decimals."""
-    return bool(
-        pa.types.is_decimal128(one)
-        and one.scale == other.scale
-        and one.precision <= other.precision
-    )
+def _narrowed(value: Value, kind: pa.DataType) -> Value:
+    """Cast; where the same integers, read with other digits, are the same decimals, relabel."""
+    own = value.type
+    if pa.types.is_decimal128(own) and own.scale == kind.scale and own.precision <= kind.precision:
+        return relabel(value, kind)
+    return value.cast(kind)
 
 
 def fit_or_null(exact: Value, kind: pa.DataType) -> Value:
     """Round exact results to a DECIMAL; NULL where a result has more digits than that."""
     near = rounded(exact, kind.scale)
-    if _is_narrower(near.type, kind):
-        return relabel(near, kind)
     try:
-        return near.cast(kind)
+        return _narrowed(near, kind)
     except pa.ArrowInvalid:
         none = pa.scalar(None, near.type)
         return pc.if_else(too_large(near, kind), none, near).cast(kind)
