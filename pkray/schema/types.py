@@ -221,7 +221,11 @@ class DataType:
 
     def with_nullable(self, nullable: bool) -> DataType:
         """Return the same type, nullable or not."""
-        return replace(self, nullable=nullable)
+        if nullable == self.nullable:
+            return self
+        changed = object.__new__(DataType)  # a query asks often, and its parts are checked
+        vars(changed).update(vars(self), nullable=nullable)
+        return changed
 
     @property
     def parts(self) -> list[DataType]:
