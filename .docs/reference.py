@@ -294,7 +294,7 @@ HELD = {
     "Table": ["pkray.Table", "pkray.scan.view.SnapshotView", "pkray.SystemTable"],
     "Writers": ["pkray.TableWriter", "pkray.service.client.push_session.PushSession"],
     "Parts of a table": [
-        "pkray.api.alter.Alter",
+        "pkray.api.table.Alter",
         "pkray.table.maintenance.tags.Tags",
         "pkray.table.maintenance.branches.Branches",
         "pkray.table.maintenance.consumers.Consumers",

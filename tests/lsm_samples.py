@@ -16,8 +16,7 @@ from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels, SortedRun
 from pkray.lsm.merge import merge_read as merge_read_module
-from pkray.lsm.merge.live_rows import LiveRows, raw_read
-from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.merge.merge_read import LiveRows, merge_read, raw_read
 from pkray.lsm.writer import memtable
 from pkray.lsm.writer.bucket_writer import BucketWriter
 from pkray.schema.table_schema import KIND, TableSchema

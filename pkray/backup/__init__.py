@@ -18,7 +18,7 @@ A backup is what tables, views and queries were at a moment. Its store holds::
   backup finds them there. All others, such as snapshots and schemas, are small; their content
   stands in the list itself.
 - A table's unit is named by the table's identity: another table of its name shares nothing.
-- `TableCopy` (``table_copy``) reads a unit as if it were a table, so that what a backup lacks is
+- `TableCopy` (``table_files``) reads a unit as if it were a table, so that what a backup lacks is
   found by the code that reads tables.
 - Of a running query a savepoint is made first, and tables are copied after it: they hold all that
   the savepoint names. A restored query stands still, as an incarnation of its own that begins with

@@ -19,15 +19,14 @@ from pkray.errors import (
     TableNotFoundError,
 )
 from pkray.metadata.consumers import ConsumerStore
+from pkray.metadata.schemas import read_identity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import read_identity
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.queries.definitions.definition import tables_read
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.query import Query, find_query
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, ahead
 from pkray.storage.secrets import shown_url
-from pkray.storage.side_by_side import ahead
 from pkray.table.views import StoredView
 
 _TRIES = 10

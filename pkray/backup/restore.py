@@ -12,15 +12,15 @@ from pkray.backup.verify import damaged, missing
 from pkray.checksums import check_json, seal_json
 from pkray.errors import BackupError, CorruptFileError, TableNotFoundError
 from pkray.format import paths
+from pkray.metadata.schemas import read_identity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import read_identity
 from pkray.relational.catalog import Catalog
 from pkray.relational.continuous.log.log import Checkpoint
 from pkray.relational.continuous.queries.definitions.definition import Definition
 from pkray.relational.continuous.queries.definitions.query_store import QueryStore
 from pkray.relational.continuous.queries.incarnations.savepoints import sent_back
 from pkray.relational.continuous.queries.query import find_query
-from pkray.storage import side_by_side
+from pkray.storage import object_store
 from pkray.storage.object_store import ObjectStore
 from pkray.table.databases import Databases
 from pkray.table.table_name import TableName
@@ -185,7 +185,7 @@ class Restoration:
                 f"the backup of table {unit.name} has no schema", table=unit.name
             )
         others = small.keys() - set(schemas)
-        side_by_side.each(folder, lambda path: folder.write(path, small[path]), others)
+        object_store.each(folder, lambda path: folder.write(path, small[path]), others)
         SnapshotStore(folder).write_hints()
         for path in schemas[:-1]:
             folder.write(path, small[path])
@@ -215,7 +215,7 @@ class Restoration:
             self._progress(self._done, self._total)
 
         remote = source if source.local_path("") is None else target
-        for _ in side_by_side.ahead(remote, bring, files.shared.items()):
+        for _ in object_store.ahead(remote, bring, files.shared.items()):
             pass
 
     def _restore_query(

@@ -58,7 +58,7 @@ class Turn:
         self._clock = clock
         self._file = TurnFile(uuid.uuid4().hex[:16], doing, clock())
         self._ended = threading.Event()
-        newest = self._newest()
+        newest = max((number for number, _ in numbered_files(store, _PREFIX)), default=-1)
         if newest >= 0:
             self._check_ended(newest)
         self._number = newest + 1
@@ -100,9 +100,6 @@ class Turn:
         while not self._ended.wait(_BEAT_SECONDS):
             beaten = msgspec.structs.replace(self._file, beat=self._clock())
             self._store.write(self._path(self._number), _encoded(beaten))
-
-    def _newest(self) -> int:
-        return max((number for number, _ in numbered_files(self._store, _PREFIX)), default=-1)
 
     def _check_ended(self, number: int) -> None:
         """Check that the turn before has ended, or was lost."""

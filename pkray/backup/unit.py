@@ -9,8 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pkray.errors import CorruptFileError, MissingFileError
-from pkray.storage.object_store import ObjectStore, below
-from pkray.storage.side_by_side import ahead
+from pkray.storage.object_store import ObjectStore, ahead, below
 
 TABLE = "table"
 QUERY = "query"

@@ -8,8 +8,7 @@ from pkray.backup.stored import BackupStore
 from pkray.backup.table_files import shared_files
 from pkray.backup.unit import TABLE, Copied, Unit, UnitFiles, look_at
 from pkray.errors import BackupError, CorruptFileError, MissingFileError, StorageError
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead
+from pkray.storage.object_store import ObjectStore, ahead
 
 
 class Fault(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ from pkray.lazily import opened_lazily
 
 if TYPE_CHECKING:
     from pkray.cdc.bad_records import ERRORS, open_errors
-    from pkray.cdc.decoding import decode
+    from pkray.cdc.decoder import decode
     from pkray.cdc.frames import changes
     from pkray.cdc.kinds import with_row_kinds
     from pkray.cdc.postgresql.source import PostgresSource, postgres
@@ -93,7 +93,7 @@ __getattr__, __dir__ = opened_lazily(
         "PostgresSource": "postgresql.source",
         "Upserted": "upserts",
         "changes": "frames",
-        "decode": "decoding",
+        "decode": "decoder",
         "open_errors": "bad_records",
         "postgres": "postgresql.source",
         "upsert": "upserts",

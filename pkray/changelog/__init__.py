@@ -11,6 +11,6 @@
 changelog outlived them included. The `ChangePlanner` makes splits, each read by one task in bounded
 memory: of changelog files where the table has a changelog producer, else of the rows that writers
 added. Where complete changes are wanted and none were saved, rows are looked up before and after
-(``splits``), or two states of a partition are compared (``bucket_state``). `ChangeStream`
+or two states of a partition are compared (``splits``). `ChangeStream`
 waits for new snapshots, and `Progress` keeps its place under a consumer's name.
 """

@@ -12,10 +12,9 @@ from typing import Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.change_history import ChangeHistory
 from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
-from pkray.changelog.splits import DifferenceSplit
+from pkray.changelog.splits import BucketState, DifferenceSplit
 from pkray.commit.index_files import index_files
 from pkray.errors import OptionError
 from pkray.format.data_file import ADD, DataFileMeta, ManifestEntry

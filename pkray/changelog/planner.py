@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from pkray.changelog.bucket_state import BucketState
 from pkray.changelog.request import ChangeRequest
 from pkray.changelog.splits import (
+    BucketState,
     BucketStateSplit,
     ChangelogSplit,
     ChangeSplit,
@@ -76,11 +76,7 @@ class LiveBuckets:
         return self._buckets
 
     def _apply(self, entries: Iterable[ManifestEntry]) -> None:
-        apply_changes(self._buckets, entries, _data_file)
-
-
-def _data_file(entry: ManifestEntry) -> DataFileMeta:
-    return entry.file
+        apply_changes(self._buckets, entries, lambda entry: entry.file)
 
 
 SnapshotOf = Callable[[int], Snapshot]

@@ -13,8 +13,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.scan.moment import Timestamp
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each, together
+from pkray.storage.object_store import ObjectStore, each, together
 
 __all__ = ["ROW_KIND", "SNAPSHOT_ID", "ChangelogReader"]
 

@@ -1,4 +1,7 @@
-"""Read parts of what changed, each by one task; of some keys by their rows before and after."""
+"""Read parts of what changed, each by one task; of some keys by their rows before and after.
+
+What a bucket held at a snapshot is read, and what a partition held at two is compared, too.
+"""
 
 import atexit
 from abc import ABC, abstractmethod
@@ -11,29 +14,95 @@ import numpy as np
 import pyarrow as pa
 
 from pkray import spans
-from pkray.changelog.bucket_state import BucketState, difference
 from pkray.changelog.request import ChangeRequest
 from pkray.clock import now_millis
 from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import IndexFileMeta
 from pkray.lookup.bucket_lookup import BucketLookup
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import ROWS_SCANNED_PER_KEY, LookupStore
 from pkray.lsm.compaction.changelog_rows import differences
 from pkray.lsm.compaction.upper_lookup import ScanLookup
 from pkray.lsm.data_files import DataFileStore
+from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import Deduplicate, merge_engine
-from pkray.lsm.keys.key_groups import RowOrder
+from pkray.lsm.keys.key_groups import KeyGroups, RowOrder
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_function import without_deletes
-from pkray.lsm.merge.merge_read import merge_read
+from pkray.lsm.merge.merge_read import LiveRows, merge_read
+from pkray.lsm.merge.sorted_streams import MergeLimits, group_sorted
 from pkray.metadata.live import unless_expired
-from pkray.metadata.table_identity import unless_dropped
+from pkray.metadata.schemas import unless_dropped
 from pkray.scan.split import Split
 from pkray.schema.row_kind import DELETE, INSERT
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.owned_directory import default_local_directory
+
+
+@dataclass(frozen=True)
+class BucketState:
+    """The files of one bucket; it pickles.
+
+    Args:
+        partition: as manifests hold it.
+        vector_files: the bucket's index files of deletion vectors.
+    """
+
+    partition: bytes
+    bucket: int
+    files: tuple[DataFileMeta, ...]
+    vector_files: tuple[IndexFileMeta, ...] = ()
+
+    def levels(self, store: ObjectStore) -> Levels:
+        """Make sorted runs of the files, and read which of their rows are deleted."""
+        names = {file.file_name for file in self.files}
+        vectors = read_vectors(store, self.vector_files, names)
+        return Levels(self.files, vectors, tuple(file.file_name for file in self.vector_files))
+
+    def rows(
+        self, store: ObjectStore, schema: TableSchema, columns: Sequence[str]
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the merged rows, in key order, in bounded memory."""
+        levels = self.levels(store)
+        files = DataFileStore(store, schema, self.partition, self.bucket)
+        reader = LiveRows(files, levels.vectors)
+        engine = merge_engine(schema)
+        yield from merge_read(levels.runs(), reader, engine, schema, list(columns))
+
+
+def difference(
+    store: ObjectStore,
+    schema: TableSchema,
+    before: Sequence[BucketState],
+    after: Sequence[BucketState],
+    *,
+    show_old: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """Read two states of a partition, and yield the rows in which they differ, in key order.
+
+    A key may have moved from one bucket to another. Rows have ``_VALUE_KIND`` and all value
+    columns.
+
+    Args:
+        before, after: of buckets of one partition.
+        show_old: with -U.
+    """
+    columns = [KIND, *schema.names]
+    streams = [state.rows(store, schema, columns) for state in (*before, *after)]
+    order, limits = RowOrder(schema, by_user_sequence=False), MergeLimits.from_options(schema.core)
+    for groups, source in group_sorted(streams, order, limits):
+        is_old = source < len(before)
+        old, new = _row_of_key(groups, is_old), _row_of_key(groups, ~is_old)
+        yield differences(groups.rows, old, new, show_old=show_old)
+
+
+def _row_of_key(groups: KeyGroups, chosen: np.ndarray) -> np.ndarray:
+    """Return the number of each key's row among those chosen; -1 where it has none."""
+    found = np.full(len(groups), -1)
+    of_key = chosen[groups.order]
+    found[groups.group_of_row()[of_key]] = groups.order[of_key]
+    return found
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from pkray.changelog.start import Position, Start
 from pkray.closing import Closeable
 from pkray.errors import SnapshotNotFoundError, TableError
 from pkray.format.snapshot import Snapshot
-from pkray.metadata.table_identity import TableIdentity
+from pkray.metadata.schemas import TableIdentity
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
 

@@ -126,7 +126,7 @@ ENTRIES = (
     Entry("backup", "backup", "Copies of the warehouse, in a store of their own.", "backup_app"),
     Entry("cdc", "cdc", "Databases whose changes come to tables.", "cdc_app"),
     Entry("kafka", "kafka", "Topics into tables, and tables into topics.", "kafka_app"),
-    Entry("query", "upgrades", "Continuous queries.", "app"),
+    Entry("query", "query", "Continuous queries.", "query_app"),
 )
 
 

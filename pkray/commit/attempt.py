@@ -11,11 +11,10 @@ from pkray.format import paths
 from pkray.format.data_file import ADD
 from pkray.format.snapshot import CARRIED, VERSION, Snapshot
 from pkray.metadata.live import data_manifests, delta_entries, live_files
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import Below, SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import ObjectStore, together
 
 MAX_IN_DOUBT = 3
 """Lost answers after which the outcome of a commit is unknown: by then the store itself fails."""

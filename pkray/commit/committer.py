@@ -21,8 +21,8 @@ from pkray.format import paths
 from pkray.format.commit_message import CommitMessage
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_name import CommitName, CommitToken
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 

@@ -12,8 +12,7 @@ from pkray.format.data_file import ADD, ManifestEntry, SimpleStats
 from pkray.format.stats import EMPTY_STATS, StatsCollector
 from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each
+from pkray.storage.object_store import ObjectStore, each
 
 ENTRY_BYTES = 100
 """Least bytes of an entry in a manifest, taken until one was written."""

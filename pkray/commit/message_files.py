@@ -7,8 +7,7 @@ from pkray.format.commit_message import CommitMessage
 from pkray.format.data_file import DataFileMeta
 from pkray.format.partition import PartitionSpec
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each
+from pkray.storage.object_store import ObjectStore, each
 
 
 def missing_files(

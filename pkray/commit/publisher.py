@@ -12,8 +12,7 @@ from pkray.commit.table_state import TableState
 from pkray.format import paths
 from pkray.format.snapshot import COMPACT, Snapshot
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each
+from pkray.storage.object_store import ObjectStore, each
 
 
 class CommittedElsewhere(Exception):

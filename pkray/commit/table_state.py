@@ -9,11 +9,10 @@ from pkray.format.data_file import ManifestEntry
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.commit_history import CommitHistory
 from pkray.metadata.live import BucketId, FileKey, apply_changes, delta_entries, live_files
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import ObjectStore, together
 
 
 class TableState:

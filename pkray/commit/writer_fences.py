@@ -7,7 +7,7 @@ import msgspec
 from pkray.checksums import check_json, seal_json
 from pkray.errors import CommitFencedError, CorruptFileError, MissingFileError, TableError
 from pkray.format import paths
-from pkray.metadata.table_identity import TableIdentity
+from pkray.metadata.schemas import TableIdentity
 from pkray.storage.object_store import ObjectStore
 
 

@@ -24,8 +24,7 @@ from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.branch_store import main_and_history
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each, together
+from pkray.storage.object_store import ObjectStore, each, together
 
 
 class SnapshotExpirer:

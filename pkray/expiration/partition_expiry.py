@@ -50,12 +50,8 @@ def _times(schema: TableSchema, partitions: Iterable[bytes]) -> dict[bytes, int]
     for partition in partitions:
         when = reader.parse(spec.to_dict(partition))
         if when is not None:
-            times[partition] = _millis(when)
+            times[partition] = round(when.timestamp() * 1000)
     return times
-
-
-def _millis(when: datetime) -> int:
-    return round(when.timestamp() * 1000)
 
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

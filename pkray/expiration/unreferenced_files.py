@@ -22,8 +22,7 @@ from pkray.metadata.commit_history import CLOCKS_APART_MILLIS
 from pkray.metadata.tags import TagStore
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.empty_folders import remove_empty_parents
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import each
+from pkray.storage.object_store import ObjectStore, each
 
 _READ_AHEAD = 256
 """Snapshots of which all is read before any of it is looked at: of more it might not stay in

@@ -150,7 +150,8 @@ def column_slots(column: Column, data_type: DataType) -> Slots:
     nulls = null_mask(array)
     root = data_type.root
     if root in STRINGS or root in BINARIES:
-        return _text_slots(array, nulls)
+        text = text_bytes(array, nulls)
+        return Slots(_without_nulls(text.slots(), nulls), nulls, text=text)
     if root == "DECIMAL":
         return _decimal_slots(array, data_type, nulls)
     if root in TIMESTAMPS:
@@ -212,11 +213,6 @@ def text_bytes(array: pa.Array, nulls: Bools | None) -> Bytes:
         same = np.broadcast_to(np.int64(width), (count,))
         return Bytes(data, unaligned_view(data), offsets, same, width)
     return Bytes(data, unaligned_view(data), offsets, lengths.astype(np.int64))
-
-
-def _text_slots(array: pa.Array, nulls: Bools | None) -> Slots:
-    text = text_bytes(array, nulls)
-    return Slots(_without_nulls(text.slots(), nulls), nulls, text=text)
 
 
 def _decimal_slots(array: pa.Array, data_type: DataType, nulls: Bools | None) -> Slots:

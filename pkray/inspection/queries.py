@@ -33,7 +33,7 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
     """
     found = catalog.query(name)
     status = found.status()
-    lag = status.get("lag", {})
+    lag, marks = status.get("lag", {}), status.get("watermarks", {})
     return {
         "name": found.name,
         "tables": list(found.tables),
@@ -46,7 +46,7 @@ def query(catalog: Catalog, name: str) -> dict[str, Any]:
         "late": status.get("late", 0),
         "delay": status.get("delay", {}),
         "sources": {
-            source: {"position": at, **lag.get(source, {}), "watermark": _mark(status, source)}
+            source: {"position": at, **lag.get(source, {}), "watermark": marks.get(source)}
             for source, at in status["sources"].items()
         },
         "graph": _graph(found, status),
@@ -180,11 +180,6 @@ def _options(found: Any) -> dict[str, Any]:
     if url := options.get("failure_url"):
         options["failure_url"] = f"{urlsplit(url).scheme}://{urlsplit(url).hostname}/…"
     return options
-
-
-def _mark(status: dict[str, Any], source: str) -> int | None:
-    mark: int | None = status.get("watermarks", {}).get(source)
-    return mark
 
 
 def _graph(found: Any, status: dict[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from pkray.format.snapshot import Snapshot
 from pkray.kafka.change_events import ChangeEvents, EventSource, WrittenFormat
 from pkray.kafka.json_texts import json_texts
 from pkray.kafka.topic_transactions import Place, TopicTransactions
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshot_marks import SnapshotMarks, mark_of
-from pkray.metadata.table_identity import TableIdentity
 from pkray.scan.moment import Timestamp
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.secrets import hide, reveal

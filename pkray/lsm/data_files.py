@@ -17,12 +17,11 @@ from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
 from pkray.lsm.run_writer import RunWriter
 from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, TableSchema
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, ahead
 from pkray.storage.parquet import read_batches
 from pkray.storage.parquet.reader import BATCH_BYTES
 from pkray.storage.parquet.row_groups import RowGroupFilter, numbered, row_groups_with
 from pkray.storage.row_pages import SUFFIX, RowPages
-from pkray.storage.side_by_side import ahead
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -15,8 +15,7 @@ from pkray.format.manifest import ManifestFileMeta
 from pkray.format.snapshot import Snapshot
 from pkray.metadata import manifest_cache
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import ObjectStore, together
 
 F = TypeVar("F")
 

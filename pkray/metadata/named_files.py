@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from pkray.errors import CorruptFileError, StorageError
 from pkray.metadata.metadata_cache import metadata
-from pkray.storage.object_store import FileStatus, ObjectStore
-from pkray.storage.side_by_side import each
+from pkray.storage.object_store import FileStatus, ObjectStore, each
 
 
 def named_files(

@@ -4,8 +4,8 @@ import hashlib
 
 from pkray.errors import SnapshotNotFoundError
 from pkray.format.snapshot import Snapshot
+from pkray.metadata.schemas import read_identity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import read_identity
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.object_store import ObjectStore
 

@@ -21,8 +21,7 @@ from pkray.metadata.named_files import (
     recalled_hint,
     write_hint,
 )
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead, each
+from pkray.storage.object_store import ObjectStore, ahead, each
 
 _PREFIX = f"{paths.SNAPSHOT_DIR}/snapshot-"
 Below = Literal["there", "expired", "lost"]

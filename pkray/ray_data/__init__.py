@@ -6,8 +6,8 @@
     sink:  blocks ─▶ write tasks push to owners;  reports ─▶ driver ─▶ one commit
 
 `read` and `changes` are Datasets of one moment, and of the changes of some snapshots
-(``table_source``, ``table_changes``); columns that a Dataset selects and what it filters are pushed
-down (``pushdown``). `sink` goes to ``Dataset.write_datasink`` (``table_sink``). Rows pass from
+(``table_source``); columns that a Dataset selects and what it filters are pushed
+down. `sink` goes to ``Dataset.write_datasink`` (``table_sink``). Rows pass from
 tasks to owners and from files to tasks, none through the driver.
 """
 
@@ -17,9 +17,8 @@ from pkray.extras import require_extra
 from pkray.lazily import opened_lazily
 
 if TYPE_CHECKING:
-    from pkray.ray_data.table_changes import changes
     from pkray.ray_data.table_sink import TableSink, sink
-    from pkray.ray_data.table_source import read
+    from pkray.ray_data.table_source import changes, read
 
 __all__ = ["TableSink", "changes", "read", "sink"]
 
@@ -30,7 +29,7 @@ __getattr__, __dir__ = opened_lazily(
     __name__,
     {
         "TableSink": "table_sink",
-        "changes": "table_changes",
+        "changes": "table_source",
         "read": "table_source",
         "sink": "table_sink",
     },

@@ -15,7 +15,7 @@ from pkray import spans
 from pkray.arguments.facade import Label, checked
 from pkray.errors import InputError, OptionError, ServiceError, StorageError
 from pkray.format.snapshot import BATCH_COMMIT_IDENTIFIER, Snapshot
-from pkray.metadata.table_identity import TableIdentity
+from pkray.metadata.schemas import TableIdentity
 from pkray.ray_data.table_source import check_table
 from pkray.rows.input import Missing
 from pkray.service.client.push_batches import PUSH_ROWS, gathered

@@ -1,9 +1,10 @@
-"""Tables as Ray Datasets, read by tasks."""
+"""Tables, and the changes of some snapshots, as Ray Datasets, read by tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,18 +14,19 @@ from ray.data import Dataset
 from ray.data._internal.arrow_block import _BATCH_SIZE_PRESERVING_STUB_COL_NAME as UNNAMED
 from ray.data.block import BlockMetadata
 from ray.data.datasource import Datasource, ReadTask
+from ray.data.expressions import BinaryExpr, ColumnExpr, Expr, LiteralExpr, Operation
 
 from pkray import spans
-from pkray.arguments.facade import ColumnNames, checked
+from pkray.arguments.facade import ColumnNames, SnapshotId, checked
+from pkray.changelog.splits import ChangeSplit
 from pkray.errors import InputError
-from pkray.metadata.table_identity import unless_dropped
-from pkray.ray_data.pushdown import columns_of, predicates_of
+from pkray.metadata.schemas import unless_dropped
 from pkray.scan.moment import Timestamp
 from pkray.scan.plan import ScanPlanner
-from pkray.scan.predicate import Predicate
-from pkray.scan.pushed import with_pushed
+from pkray.scan.predicate import Predicate, pushed, with_pushed
 from pkray.scan.split import Split, arrow_schema
 from pkray.scan.view import SnapshotView
+from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 
 if TYPE_CHECKING:
@@ -34,6 +36,15 @@ if TYPE_CHECKING:
 
 _DECODED = 3
 """Bytes of rows a byte of a file: an estimate, by which Ray Data chooses how many tasks to make."""
+_OPERATORS = {
+    Operation.EQ: "=",
+    Operation.LT: "<",
+    Operation.LE: "<=",
+    Operation.GT: ">",
+    Operation.GE: ">=",
+    Operation.IN: "in",
+}
+_MIRRORED = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 @checked
@@ -144,8 +155,8 @@ class TableDatasource(Datasource):
                 input_files=files,
                 exec_stats=None,
             )
-            reading = partial(_read, tuple(splits), columns, expression, schema, envelope)
-            tasks.append(ReadTask(reading, known, schema, row_limit))
+            rows = partial(_rows, tuple(splits), columns, expression, schema)
+            tasks.append(ReadTask(partial(_in_task, rows, envelope), known, schema, row_limit))
         return tasks
 
     def _columns(self) -> tuple[str, ...]:
@@ -176,14 +187,9 @@ class TableDatasource(Datasource):
         return _DECODED * size * len(split.columns) // len(split.schema.names)
 
 
-def _read(
-    splits: Sequence[Split],
-    columns: tuple[str, ...],
-    expression: Any,
-    schema: pa.Schema,
-    envelope: str | None,
-) -> Iterator[pa.Table]:
-    return spans.over("task", _rows(splits, columns, expression, schema), envelope)
+def _in_task(rows: Callable[[], Iterator[pa.Table]], envelope: str | None) -> Iterator[pa.Table]:
+    """Read rows for what whoever planned the task is at work on."""
+    return spans.over("task", rows(), envelope)
 
 
 def _rows(
@@ -222,3 +228,126 @@ def check_table(function: str, given: object) -> None:
             "returns",
             type=kind,
         )
+
+
+def predicates_of(expression: Expr, schema: TableSchema) -> Iterator[Predicate]:
+    """Yield what of an expression can prune: its ANDed comparisons of a column with a literal."""
+    if not isinstance(expression, BinaryExpr):
+        return
+    if expression.op == Operation.AND:
+        yield from predicates_of(expression.left, schema)
+        yield from predicates_of(expression.right, schema)
+        return
+    left, operator, right = expression.left, _OPERATORS.get(expression.op), expression.right
+    if isinstance(left, LiteralExpr):
+        left, operator, right = right, _MIRRORED.get(operator or ""), left
+    if operator is None or not isinstance(left, ColumnExpr) or not isinstance(right, LiteralExpr):
+        return
+    found = pushed(left.name, operator, right.value, schema)
+    if found is not None:
+        yield found
+
+
+def columns_of(expression: object) -> set[str]:
+    """Name the columns that an expression reads."""
+    if isinstance(expression, ColumnExpr):
+        return {expression.name}
+    if isinstance(expression, list | tuple):
+        return set().union(*map(columns_of, expression))
+    if isinstance(expression, Expr) and is_dataclass(expression):
+        parts = [getattr(expression, each.name) for each in fields(expression)]
+        return set().union(*map(columns_of, parts))
+    return set()
+
+
+@checked
+def changes(
+    table: Table,
+    from_snapshot: SnapshotId,
+    to_snapshot: SnapshotId,
+    *,
+    normalize: bool = False,
+    override_num_blocks: int | None = None,
+) -> Dataset:
+    """Read what changed, snapshot by snapshot, as a Ray Dataset; as of ``Table.changelog``.
+
+    Tasks read buckets side by side: the changes of a key come in their order, those of different
+    buckets in any. ``_snapshot_id`` says which snapshot it was.
+
+    Args:
+        from_snapshot, to_snapshot: the first and the last one, both included.
+        normalize: as of ``Table.changelog``.
+        override_num_blocks: of the Dataset; default as Ray Data chooses.
+
+    Returns:
+        ``_row_kind`` ('+I', '-U', '+U', '-D'), ``_snapshot_id``, then the table's columns.
+
+    Raises:
+        InputError: what is no table.
+        OptionError: the last one is before the first one.
+        SnapshotNotFoundError: some of these changes have expired, or are still to come.
+    """
+    check_table("changes", table)
+    reader = table._reads.changes().reader(normalize)
+    splits = tuple(reader.splits(from_snapshot, to_snapshot))
+    source = ChangesDatasource(table.location, splits, reader.schema)
+    return ray.data.read_datasource(source, override_num_blocks=override_num_blocks)
+
+
+class ChangesDatasource(Datasource):
+    """Planned changes as Ray Data reads them.
+
+    Args:
+        schema: of their rows.
+    """
+
+    def __init__(
+        self, location: TableLocation, splits: Sequence[ChangeSplit], schema: pa.Schema
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._location = location
+        self._splits = splits
+        self._schema = schema
+
+    def get_name(self) -> str:
+        """Name the read in Ray Data's plans."""
+        return f"pkray changes of {self._location.name}"
+
+    def estimate_inmemory_data_size(self) -> int | None:
+        """Give None: what changed is not known before it is read."""
+        return None
+
+    def get_read_tasks(
+        self,
+        parallelism: int,
+        per_task_row_limit: int | None = None,
+        data_context: DataContext | None = None,
+    ) -> list[ReadTask]:
+        """Share the buckets among tasks: changes of a key are read by one, in their order."""
+        buckets: defaultdict[tuple[bytes, int | None], list[ChangeSplit]] = defaultdict(list)
+        for split in self._splits:
+            buckets[split.partition, split.bucket].append(split)
+        count = min(max(parallelism, 1), len(buckets))
+        shares: list[list[ChangeSplit]] = [[] for _ in range(count)]
+        for number, splits in enumerate(buckets.values()):
+            shares[number % count] += splits
+        with spans.span("scan", table=self._location.name):
+            envelope = spans.envelope()
+        known = BlockMetadata(num_rows=None, size_bytes=None, input_files=None, exec_stats=None)
+        tasks = []
+        for share in shares or [[]]:
+            rows = partial(_changed_rows, self._location, share, self._schema)
+            reading = partial(_in_task, rows, envelope)
+            tasks.append(ReadTask(reading, known, self._schema, per_task_row_limit))
+        return tasks
+
+
+def _changed_rows(
+    location: TableLocation, splits: Sequence[ChangeSplit], schema: pa.Schema
+) -> Iterator[pa.Table]:
+    store = location.open()
+    for split in splits:
+        for batch in split.read(store):
+            yield pa.Table.from_batches([batch])
+    if not splits:
+        yield schema.empty_table()

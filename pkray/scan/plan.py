@@ -18,8 +18,7 @@ from pkray.format.snapshot import Snapshot
 from pkray.lsm.keys.sections import sections
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import data_manifests
-from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.table_identity import unless_dropped
+from pkray.metadata.schemas import SchemaStore, unless_dropped
 from pkray.scan.conditions import Statistics
 from pkray.scan.file_set import FileSet
 from pkray.scan.file_set_cache import file_sets

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pkray.errors import InputError
+from pkray.errors import InputError, PkrayError
 from pkray.scan.comparisons import compare, one_of
 from pkray.scan.conditions import AllOf, AnyOf, Compare, Condition, OneOf, Opaque
 from pkray.scan.literals import literal
@@ -27,6 +27,10 @@ _OPERATORS = {
     ">": ">",
     ">=": ">=",
 }
+_EXACT = frozenset(
+    ("TINYINT", "SMALLINT", "INT", "BIGINT", "DECIMAL", "CHAR", "VARCHAR", "STRING", "DATE")
+)
+"""Types whose values engines have as they are: they round TIMESTAMP(9), and widen FLOAT."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,8 @@ def _equalities(condition: Condition) -> dict[str, pa.Array]:
     elif isinstance(condition, OneOf) and not condition.negated:
         found = {condition.column: condition.values}
     elif isinstance(condition, AllOf):
-        return _merged([_equalities(part) for part in condition.parts], _common)
+        parts = [_equalities(part) for part in condition.parts]
+        return _merged(parts, lambda a, b: a.filter(pc.is_in(a, value_set=b)))
     elif isinstance(condition, AnyOf):
         parts = [_equalities(part) for part in condition.parts]
         shared = set(parts[0]).intersection(*parts)
@@ -197,5 +202,27 @@ def _merged(
     return merged
 
 
-def _common(left: pa.Array, right: pa.Array) -> pa.Array:
-    return left.filter(pc.is_in(left, value_set=right))
+def pushed(column: str, operator: str, value: object, schema: TableSchema) -> Predicate | None:
+    """Make a predicate of a comparison with a literal; None where it is to prune nothing.
+
+    Args:
+        operator: ``=``, ``<``, ``<=``, ``>``, ``>=`` or ``in``, whose value is a list.
+    """
+    if column not in schema.names or schema.field(column).type.root not in _EXACT:
+        return None
+    if isinstance(value, list | tuple):
+        value = [each for each in value if each is not None]
+    if value is None or value == []:
+        return None
+    try:
+        return Predicate.parse([(column, operator, value)], schema)
+    except PkrayError:
+        return None
+
+
+def with_pushed(predicate: Predicate | None, more: Iterable[Predicate | None]) -> Predicate | None:
+    """Give the predicate for which all of these are true, leaving out those that are None."""
+    parts = [each for each in (predicate, *more) if each is not None]
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    return Predicate(AllOf(tuple(part.condition for part in parts)))

@@ -18,9 +18,8 @@ from pkray.lsm.data_files import READ_ROWS, DataFileStore
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.engines import merge_engine
 from pkray.lsm.levels import Levels
-from pkray.lsm.merge.live_rows import raw_read
-from pkray.lsm.merge.merge_read import merge_read
-from pkray.metadata.table_identity import unless_dropped
+from pkray.lsm.merge.merge_read import merge_read, raw_read
+from pkray.metadata.schemas import unless_dropped
 from pkray.scan.predicate import Predicate
 from pkray.schema.columns import check_name_list, filter_rows
 from pkray.schema.default_values import with_defaults

@@ -26,8 +26,7 @@ from pkray.scan.report import ScanReport
 from pkray.scan.split import Split, arrow_schema
 from pkray.schema.table_schema import TableSchema
 from pkray.shown import html_table
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead
+from pkray.storage.object_store import ObjectStore, ahead
 
 _POSITION = "__position"
 _T = TypeVar("_T")

@@ -132,7 +132,7 @@ class SchemaUpdate:
                 column=path_text(change.name),
                 value=str(data_type),
             )
-        added = DataField(self._next_id(), "", self._with_ids(data_type), change.comment)
+        added = DataField(self._next_id(), "", renumbered(data_type, self._next_id), change.comment)
         self._check_not_computed(change.name)
 
         def edit(fields: Fields, name: str) -> Fields:
@@ -338,9 +338,6 @@ class SchemaUpdate:
     def _next_id(self) -> int:
         self._highest = next(self._ids)
         return self._highest
-
-    def _with_ids(self, data_type: DataType) -> DataType:
-        return renumbered(data_type, self._next_id)
 
 
 def check_not_key(schema: TableSchema, path: tuple[str, ...], what: str, how: str = "") -> None:

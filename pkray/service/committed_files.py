@@ -12,11 +12,10 @@ from pkray.format.snapshot import APPEND, OVERWRITE, Snapshot
 from pkray.lsm.deletion_files import read_vectors
 from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId, by_bucket, delta_entries, live_files
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead, together
+from pkray.storage.object_store import ObjectStore, ahead, together
 
 _KEPT_VERSIONS = 4
 """Snapshots kept for lookups that began before the newest one."""

@@ -6,12 +6,11 @@ from typing import Self
 from pkray.clock import now_millis
 from pkray.format.snapshot import Snapshot
 from pkray.metadata.live import live_files
-from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.schemas import SchemaStore, TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 
 
 @dataclass(frozen=True)

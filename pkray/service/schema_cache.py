@@ -4,8 +4,7 @@ import dataclasses
 import threading
 
 from pkray.errors import MissingFileError, SchemaChangedError
-from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.table_identity import TableIdentity
+from pkray.metadata.schemas import SchemaStore, TableIdentity
 from pkray.schema.table_schema import TableSchema
 
 

@@ -1,8 +1,7 @@
 """Whether a table is still the one that was loaded, and served as it was."""
 
 from pkray.errors import ServiceMovedError
-from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.table_identity import TableIdentity
+from pkray.metadata.schemas import SchemaStore, TableIdentity
 from pkray.storage.location import TableLocation
 
 

@@ -11,8 +11,7 @@
   else sees it; only the health check needs no token.
 - **application** (``application``): the paths. What it answers comes from `pkray.inspection`, and
   of statements from ``sql``. They read; what changes anything is in ``changes``, and is there only
-  where it was allowed. ``recorded`` answers from a file of a diagnosis instead. ``server`` runs
-  either.
+  where it was allowed. ``server`` runs it, or answers from a file of a diagnosis instead.
 - **console** (``console``): files that a browser gets as they are. They need no build step and
   nothing from elsewhere; names and values are text in them, never markup.
 

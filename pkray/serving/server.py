@@ -1,4 +1,4 @@
-"""Runs the server."""
+"""Runs the server: of a warehouse, or of a file that `pkray.diagnose` has made."""
 
 import contextlib
 import ipaddress
@@ -8,16 +8,21 @@ import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from pkray.api.catalog import Catalog
-from pkray.errors import OptionError, ServiceUnavailableError
+from pkray.errors import OptionError, PkrayError, ServiceUnavailableError
 from pkray.inspection import Diagnosis
-from pkray.serving.application import application
-from pkray.serving.guard import LEAST_TOKEN, TOKEN_PARAMETER, Access
-from pkray.serving.recorded import recorded_application
+from pkray.metrics.exposition import CONTENT_TYPE
+from pkray.serving.application import application, as_json, failed, pages, status_of
+from pkray.serving.guard import HEALTH, LEAST_TOKEN, TOKEN_PARAMETER, Access, Guard
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +139,7 @@ def _listening(host: str, port: int) -> socket.socket:
             f"cannot listen at {host}:{port}: {error.strerror or error}; choose another --port or "
             "--host"
         ) from None
-    if not _is_own(address[0]):
+    if not ipaddress.ip_address(str(address[0])).is_loopback:
         _log.warning(
             "%s is open to the network, and tokens are sent as they are: put a proxy with TLS "
             "before it",
@@ -143,11 +148,44 @@ def _listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _is_own(address: object) -> bool:
-    return ipaddress.ip_address(str(address)).is_loopback
-
-
 def _address(host: str, port: int, token: str | None) -> str:
     named = f"[{host}]" if ":" in host else host
     query = f"/?{TOKEN_PARAMETER}={token}" if token else "/"
     return f"http://{named}:{port}{query}"
+
+
+def recorded_application(diagnosis: Diagnosis, access: Access) -> ASGIApp:
+    """Make what serves a diagnosis: nothing in it runs, is looked up or changes."""
+    about = diagnosis.about
+    said = {"changes": [], "recorded": {"made": about.made, "versions": about.versions}}
+    routes = [
+        Route(HEALTH, lambda _: PlainTextResponse("ok\n")),
+        *pages(),
+        Route("/metrics", lambda _: Response(diagnosis.metrics(), media_type=CONTENT_TYPE)),
+        Route("/api/access", lambda _: as_json(said)),
+        Route("/api/home", _answering(lambda _: diagnosis.home())),
+        Route("/api/cluster", _answering(lambda _: diagnosis.cluster())),
+        Route("/api/logs", _answering(lambda _: {"logs": diagnosis.logs()})),
+        Route("/api/tables/{name}", _answering(lambda asked: diagnosis.table(_name(asked)))),
+        Route("/api/queries/{name}", _answering(lambda asked: diagnosis.query(_name(asked)))),
+    ]
+    return Guard(Starlette(routes=routes), access)
+
+
+def _name(request: Request) -> str:
+    return str(request.path_params["name"])
+
+
+def _answering(made: Callable[[Request], Any]) -> Callable[[Request], Response]:
+    def answer(request: Request) -> Response:
+        try:
+            found = made(request)
+        except PkrayError as error:
+            return failed(status_of(error), str(error))
+        if found is None:
+            return failed(404, "the file says nothing of it")
+        if "error" in found:
+            return failed(503, str(found["error"]))
+        return as_json(found)
+
+    return answer

@@ -33,7 +33,7 @@ from pkray.relational.spark_sql.constants import quoted
 from pkray.relational.spark_sql.query import SparkSql
 from pkray.schema.row_kind import parse
 from pkray.spark.arguments import Frame, check_dataframe
-from pkray.spark.between_source import BetweenRequest
+from pkray.spark.one_task_sources import BetweenRequest
 from pkray.spark.raw_files import raw_rows
 from pkray.spark.source import SplitsRequest, read, read_request
 from pkray.spark.streams.feeder import SparkFeeder

@@ -1,13 +1,19 @@
-"""A directory of files on a local disk or in an object store."""
+"""A directory of files on a local disk or in an object store.
+
+Requests to an object store are sent side by side; work on a local disk is done in turn.
+"""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
+from typing import Any, NamedTuple, TypeVar
 
 import pyarrow as pa
 
+from pkray import spans
 from pkray.arguments.file_names import leads_out
 from pkray.closing import Abortable
 from pkray.errors import StorageError
@@ -215,3 +221,43 @@ class ObjectStore(abc.ABC):
 def in_url(path: str) -> str:
     """Escape a path for a URL: characters that mean something in URLs mean themselves."""
     return path.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def each(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Do the same work for items; return what is made of each, in their order.
+
+    Raises:
+        Exception: the first item's that failed, in their order, once all that began have ended.
+    """
+    return list(ahead(store, work, items))
+
+
+def ahead(store: ObjectStore, work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield what is made of each item, in their order; as many at a time as the store takes."""
+    if store.local_path("") is not None:
+        yield from map(work, items)
+        return
+    left = iter(items)
+    first = list(islice(left, store.parallel_requests))
+    if len(first) < 2:
+        yield from map(work, first)
+        return
+    done = spans.carried(work)
+    with ThreadPoolExecutor(len(first), "pkray-requests") as pool:
+        while first:
+            yield from pool.map(done, first)
+            first = list(islice(left, store.parallel_requests))
+
+
+def together(store: ObjectStore, *works: Callable[[], Any]) -> list[Any]:
+    """Do some works that do not depend on each other; return their results.
+
+    Raises:
+        Exception: the first work's that failed, in their order, once all have ended. On a local
+            disk those after it have not begun.
+    """
+    return each(store, lambda work: work(), works)

@@ -15,16 +15,14 @@ from pkray.expiration.branches import BranchHistories
 from pkray.format import paths
 from pkray.format.partition import PartitionSpec
 from pkray.metadata.named_files import recall
-from pkray.metadata.schemas import SchemaStore
-from pkray.metadata.table_identity import identified, identity_of, read_identity
+from pkray.metadata.schemas import SchemaStore, identified, identity_of, read_identity
 from pkray.options import as_options
 from pkray.schema.table_schema import Columns, TableSchema
 from pkray.service.runtime import Runtime
 from pkray.storage.location import TableLocation
-from pkray.storage.object_store import in_url
+from pkray.storage.object_store import in_url, together
 from pkray.storage.opening import open_store
 from pkray.storage.secrets import hide, shown_url
-from pkray.storage.side_by_side import together
 from pkray.system import SYSTEM_TABLES, check_system_name
 from pkray.table.databases import Databases, remove_folders
 from pkray.table.system_table import SystemTable
@@ -323,7 +321,7 @@ class TableCatalog(Closeable):
 
     def _stop(self, location: TableLocation) -> None:
         """End the services of a table and of its branches."""
-        location = _identified(location)
+        location = replace(location, identity=read_identity(location.open()))
         self.runtime.stop(location)
         for branch in BranchHistories(location.open(), location.name).names():
             self.runtime.stop(location.on_branch(branch))
@@ -339,8 +337,3 @@ class TableCatalog(Closeable):
         return errors.TableExistsError(
             f"table {table} exists already in {self.warehouse}: {remedy}", table=table
         )
-
-
-def _identified(location: TableLocation) -> TableLocation:
-    """Identify the table that is there now."""
-    return replace(location, identity=read_identity(location.open()))

@@ -9,16 +9,15 @@ from pkray.arguments.facade import ColumnNames
 from pkray.changelog.changes import Changes
 from pkray.errors import StorageError
 from pkray.metadata.live import data_manifests
-from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.schemas import SchemaStore, TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.scan.moment import Moment, SnapshotFinder, Timestamp, names_changes
 from pkray.scan.plan import ScanPlanner
 from pkray.scan.split import arrow_schema
 from pkray.scan.view import SnapshotView
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 from pkray.system import SystemTables
 
 

@@ -25,7 +25,7 @@ from pkray.metadata.snapshots import SnapshotStore
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.service.assignment.assigner import BucketAssigner
 from pkray.service.calls import OwnerClient
-from pkray.service.client.assigner_client import AssignerClient
+from pkray.service.client.dynamic_client import AssignerClient
 from pkray.service.client.routing import Router
 from pkray.service.handles.local_handle import LocalHandle
 from pkray.service.protocol import HashedKeys, SessionId

@@ -18,7 +18,7 @@ import pkray
 from pkray.cli import main
 from pkray.inspection import Diagnosis
 from pkray.serving.guard import Access
-from pkray.serving.recorded import recorded_application
+from pkray.serving.server import recorded_application
 from pkray.storage.secrets import hide
 
 TOKEN = "t0ken-that-nobody-guesses"

@@ -13,7 +13,7 @@ from pkray import errors
 from pkray.format.bucket import assign_buckets
 from pkray.metadata.live import live_files
 from pkray.scan.split import Split
-from pkray.service.client import rescale
+from pkray.table.maintenance import partitions
 from tests.effort import examples
 from tests.integration.readers import read_with_rust, rows_of
 
@@ -327,7 +327,7 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
     elsewhere = pkray.connect(str(tmp_path))
     rival = elsewhere.load_table("db.t").open_writer()
     rival.upsert(rows("a", [1], "theirs"))
-    original, calls = rescale.OverwriteWriter.write, []
+    original, calls = partitions.OverwriteWriter.write, []
 
     def write(self, batches):
         calls.append(self)
@@ -337,11 +337,11 @@ def test_rows_that_come_while_a_partition_is_rewritten_are_kept(tmp_path, monkey
             monkeypatch.setattr(newest, lambda _: rival._schema)
             rival.commit()
             monkeypatch.undo()
-            monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
+            monkeypatch.setattr(partitions.OverwriteWriter, "write", write)
         return messages
 
     monkeypatch.setattr("pkray.service.schema_cache.SchemaCache.refresh", lambda *_, **__: None)
-    monkeypatch.setattr(rescale.OverwriteWriter, "write", write)
+    monkeypatch.setattr(partitions.OverwriteWriter, "write", write)
     table.rescale(3)
     assert len(calls) == 2
     assert content(table.to_arrow()) == {**before, ("a", 1): "theirs"}

@@ -13,7 +13,7 @@ def dead_owner(monkeypatch, tmp_path):
     """The client of an actor that was killed, of a table of a catalog."""
     from ray.exceptions import RayActorError
 
-    from pkray.metadata.table_identity import TableIdentity
+    from pkray.metadata.schemas import TableIdentity
     from pkray.service.call_limits import DEFAULT_LIMITS
     from pkray.service.calls import OwnerClient
     from pkray.service.ray import callee, handle

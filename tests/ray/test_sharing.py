@@ -12,7 +12,7 @@ import pytest
 
 from pkray.errors import ServiceUnavailableError
 from pkray.service.ray import cluster
-from pkray.service.ray.known_cluster import KnownCluster
+from pkray.service.ray.cluster import KnownCluster
 
 FIRST = """
 import sys, pkray

@@ -1,5 +1,7 @@
 """The commands ``pkray query …``: what continuous queries there are, and what they do."""
 
+import json
+import sys
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -176,3 +178,65 @@ def watch(query: Any) -> None:
     if not follow(query.name, query.status):
         typer.echo(f"{query.name} stops after the epoch that runs", err=True)
         query.stop()
+
+
+New = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLAN", help="A file of a compiled plan, or SQL of a SELECT or an INSERT."
+    ),
+]
+
+
+@query_app.command("plan")
+@on_warehouse
+def plan(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """Print the plan that a query runs; with --json as COMPILE PLAN writes it."""
+    found = catalog.query(name).plan()
+    if as_json:
+        sys.stdout.write(json.dumps(found.to_dict()) + "\n")
+    else:
+        sys.stdout.write(f"{found}\n")
+
+
+@query_app.command("diff")
+@on_warehouse
+def diff(catalog: Catalog, name: Name, new: New, as_json: Json = False) -> None:
+    """Say what becomes of each operator with state if another plan takes over."""
+    found = catalog.query(name).diff(_read(catalog, new))
+    output.text(str(found), found.to_dict(), as_json)
+    if found.refused:
+        raise typer.Exit(1)
+
+
+@query_app.command("upgrade")
+@on_service
+def upgrade(catalog: Catalog, name: Name, new: New, as_json: Json = False) -> None:
+    """Let another plan take over a query, with the states of the operators that stay the same."""
+    query, other = catalog.query(name), _read(catalog, new)
+    with output.waiting("computing what the newer plan needs"):
+        found = query.upgrade(other)
+    said = {"upgraded": name, "state": found.state, **found.diff.to_dict()}
+    output.text(f"{found.diff}\nupgraded {name}: accept it, or roll it back", said, as_json)
+
+
+@query_app.command("accept")
+@on_warehouse
+def accept(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """Accept a query's upgrade: what rolling it back needs is let go."""
+    catalog.query(name).accept()
+    output.record({"accepted": name}, as_json)
+
+
+@query_app.command("rollback")
+@on_service
+def rollback(catalog: Catalog, name: Name, as_json: Json = False) -> None:
+    """Go back to a query's plan before its upgrade, or drop one that has not taken over."""
+    with output.waiting("going back to the older plan"):
+        catalog.query(name).rollback()
+    output.record({"rolled_back": name}, as_json)
+
+
+def _read(catalog: Catalog, new: str) -> Any:
+    """Load a plan where the text names a file; else it is SQL, which has spaces."""
+    return catalog.load_plan(new) if new.endswith(".json") or len(new.split()) == 1 else new

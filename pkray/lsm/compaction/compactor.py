@@ -118,7 +118,7 @@ class _Compaction:
     def run(self) -> CompactionResult:
         """Write the unit's output. Nothing stays of it where that fails."""
         with ExitStack() as undo:
-            undo.callback(self._delete_written)
+            undo.callback(lambda: self._files.delete(self._written))
             self._write_runs()
             undo.pop_all()
         self._result.marked = self._rows.marked
@@ -145,9 +145,6 @@ class _Compaction:
                     waiting = []
                     self._upgrade(alone)
         self._rewrite_or_upgrade(waiting)
-
-    def _delete_written(self) -> None:
-        self._files.delete(self._written)
 
     def _rewrite_or_upgrade(self, waiting: Sequence[Section]) -> None:
         if len(waiting) == 1 and len(waiting[0].runs) == 1:

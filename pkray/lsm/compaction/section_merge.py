@@ -14,9 +14,8 @@ from pkray.lsm.data_files import DataFileStore
 from pkray.lsm.keys.key_groups import KeyGroups, concat, take
 from pkray.lsm.keys.sections import Section
 from pkray.lsm.levels import Levels, Vectors, united
-from pkray.lsm.merge.live_rows import LiveRows
 from pkray.lsm.merge.merge_function import MergeEngine, cut_at_deletes, newest_images
-from pkray.lsm.merge.merge_read import FileReader, row_order, section_groups
+from pkray.lsm.merge.merge_read import FileReader, LiveRows, row_order, section_groups
 from pkray.lsm.merge.sorted_streams import MergeLimits
 from pkray.lsm.record_expiry import RecordExpiry
 from pkray.schema.row_kind import DELETE

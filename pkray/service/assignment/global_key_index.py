@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import numpy.typing as npt
 
-from pkray.changelog.bucket_state import BucketState
+from pkray.changelog.splits import BucketState
 from pkray.commit.index_files import index_files
 from pkray.errors import MissingFileError, SnapshotNotFoundError
 from pkray.format.data_file import ADD

@@ -15,7 +15,7 @@ from pkray.errors import LostBatchesError
 from pkray.schema.table_schema import TableSchema
 from pkray.service.assignment.open_sessions import OpenSessions
 from pkray.service.calls import OwnerClient
-from pkray.service.client.key_client import KeyClient
+from pkray.service.client.dynamic_client import KeyClient
 from pkray.service.client.pusher import Pusher, pushing
 from pkray.service.handles.handle import Pending
 from pkray.service.protocol import (

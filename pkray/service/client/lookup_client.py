@@ -20,8 +20,7 @@ from pkray.schema.column_checks import repeated
 from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
-from pkray.service.client.assigner_client import AssignerClient
-from pkray.service.client.key_client import KeyClient, dynamic_client
+from pkray.service.client.dynamic_client import AssignerClient, KeyClient, dynamic_client
 from pkray.service.client.key_ids import identify
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.routing import (

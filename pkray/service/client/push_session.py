@@ -16,7 +16,7 @@ from pkray.options import DYNAMIC
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import OwnerClient
 from pkray.service.client import spool
-from pkray.service.client.key_client import DynamicClient, KeyClient, dynamic_client
+from pkray.service.client.dynamic_client import DynamicClient, KeyClient, dynamic_client
 from pkray.service.client.pusher import Pusher, PushTarget, Send, pushing
 from pkray.service.client.table_service import TableService
 from pkray.service.handles.handle import Pending, gather

@@ -18,7 +18,7 @@ from pkray.schema import row_kind
 from pkray.schema.table_schema import TableSchema
 from pkray.schema.types import DataType
 from pkray.service.calls import OwnerClient
-from pkray.service.client.key_client import DynamicClient, KeyClient
+from pkray.service.client.dynamic_client import DynamicClient, KeyClient
 from pkray.service.client.routing import Router, RowRouting
 from pkray.service.handles.handle import Pending
 from pkray.service.protocol import Push, PushReport, RoutedBatch, SessionId

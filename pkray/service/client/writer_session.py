@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pkray import errors
 from pkray.schema.table_schema import TableSchema
 from pkray.service import protocol
-from pkray.service.client.key_client import dynamic_client
+from pkray.service.client.dynamic_client import dynamic_client
 from pkray.service.client.pusher import Pusher
 from pkray.service.client.table_service import TableService
 from pkray.service.handles.handle import Pending

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 from pkray.commit.committer import Committer
 from pkray.commit.writer_fences import WriterFences
-from pkray.metadata.schemas import SchemaStore
+from pkray.metadata.schemas import SchemaStore, TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 

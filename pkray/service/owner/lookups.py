@@ -16,15 +16,13 @@ from pkray.lsm.levels import Levels
 from pkray.metadata.live import BucketId, unless_expired
 from pkray.schema.table_schema import TableSchema
 from pkray.service.committed_files import CommittedFiles
-from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.read_contexts import ReadContexts
+from pkray.service.owner.buckets import OwnedBuckets, ReadContexts
 from pkray.service.owner.session import OwnerSession
 from pkray.service.owner.sessions import OwnerSessions
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.protocol import ANY_BUCKET, ANY_PARTITION, Holding, Lookup, LookupAnswer, Slice
 from pkray.service.schema_cache import SchemaCache
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import ahead
+from pkray.storage.object_store import ObjectStore, ahead
 
 Ints = npt.NDArray[np.int64]
 

@@ -12,8 +12,8 @@ from pkray.format.commit_message import CommitMessage
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.store import LookupStore
 from pkray.lsm.compaction.flushed_rows_cache import FlushedRowsCache
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.metrics import names
 from pkray.metrics.collection import Reading
 from pkray.metrics.registry import REGISTRY
@@ -28,11 +28,9 @@ from pkray.service.compaction.compactions import Compactions
 from pkray.service.compaction.scheduler import CompactionScheduler
 from pkray.service.first_look import FirstLook
 from pkray.service.leases import Leases, beat_seconds
-from pkray.service.owner.buckets import OwnedBuckets
-from pkray.service.owner.commits import OwnerCommits
+from pkray.service.owner.buckets import OwnedBuckets, ReadContexts
+from pkray.service.owner.commits import CommitPreparation, OwnerCommits
 from pkray.service.owner.lookups import OwnerLookups, asks_one_bucket_a_key
-from pkray.service.owner.preparation import CommitPreparation
-from pkray.service.owner.read_contexts import ReadContexts
 from pkray.service.owner.sessions import Memory, OwnerSessions, OwnMemory
 from pkray.service.owner.snapshot_refresher import SnapshotRefresher
 from pkray.service.owner_settings import OwnerSettings

@@ -5,7 +5,6 @@ restarted by Ray. Each method runs in the concurrency group that ``calls`` lists
 lookups and heartbeats wait for no write. A `RayHandle` calls one; a `Callee` watches long calls for
 signs of life and has an actor replaced that shows none. `RayRuntime` finds or starts a table's
 actors, `RayTarget` is what Spark's tasks push with, `Workers` run dedicated compactions;
-``datasets`` makes Ray Datasets of rows.
-``cluster`` and ``known_cluster`` find the cluster that a process joins. Below `pkray.spark`, only
-this package imports ray.
+``datasets`` makes Ray Datasets of rows. ``cluster`` finds the cluster that a process joins. Below
+`pkray.spark`, only this package imports ray.
 """

@@ -275,17 +275,8 @@ def _placed(
 ) -> Placed:
     if process is None:
         return Placed(kind, name, "silent", worker)
-    return Placed(
-        kind,
-        name,
-        state,
-        worker,
-        process.node,
-        process.host,
-        process.pid,
-        process.memory,
-        process.age,
-    )
+    at = (process.node, process.host, process.pid, process.memory, process.age)
+    return Placed(kind, name, state, worker, *at)
 
 
 def _parts(seen: Overview, workers: Mapping[int | None, Placed]) -> list[Placed]:
@@ -297,17 +288,8 @@ def _parts(seen: Overview, workers: Mapping[int | None, Placed]) -> list[Placed]
         kind = "work" if each.is_work else "owner" if is_owner else "coordinator"
         name = f"{each.thing} {each.index}" if is_owner else each.thing
         at = workers.get(each.worker, Placed("worker", "", "lost"))
-        placed.append(
-            Placed(
-                kind,
-                name,
-                "lost" if each.worker in lost else "running",
-                each.worker,
-                at.node,
-                at.host,
-                at.pid,
-            )
-        )
+        state = "lost" if each.worker in lost else "running"
+        placed.append(Placed(kind, name, state, each.worker, at.node, at.host, at.pid))
     placed.sort(key=lambda each: each.name)
     resting = set(seen.tables) - {each.thing for each in seen.parts}
     return placed + [Placed("table", name, "at rest") for name in sorted(resting)]

@@ -53,8 +53,7 @@ from pkray.service.pool.work import Work
 from pkray.service.progress import CallProgress
 from pkray.service.ray.actors import actor_names, actor_of, found_actor, living_nodes, named_actor
 from pkray.service.ray.deaths import DeathWatch, end_of, this_process
-from pkray.service.ray.handle import RayHandle
-from pkray.service.ray.placed_handle import PlacedHandle
+from pkray.service.ray.handle import PlacedHandle, RayHandle
 from pkray.service.ray.remembered_works import RememberedWorks
 from pkray.service.served import Served
 from pkray.service.timing.pulse import Pulse
@@ -391,35 +390,12 @@ class _Worker:
         self._host.start()
 
     @ray.method(concurrency_group="calls")
-    async def call(
-        self,
-        caller: Spoken,
-        part: Part,
-        number: int,
-        ticket: Ticket | None,
-        method: Method[..., Any],
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        """Call a method of a part, of a caller that is understood: see `PartHost.call`."""
-        return await self._called(None, caller, part, number, ticket, method, args, kwargs)
+    async def call(self, caller: Spoken, *asked: Any, **kwargs: Any) -> Any:
+        """Call a method of a part: as `call_within`, of a caller that says nothing of its work."""
+        return await self.call_within(None, caller, *asked, **kwargs)
 
     @ray.method(concurrency_group="calls")
     async def call_within(
-        self,
-        envelope: str,
-        caller: Spoken,
-        part: Part,
-        number: int,
-        ticket: Ticket | None,
-        method: Method[..., Any],
-        *args: Any,
-        **kwargs: Any,
-    ) -> Any:
-        """Call a method of a part for what its caller is at work on: see `spans.resumed`."""
-        return await self._called(envelope, caller, part, number, ticket, method, args, kwargs)
-
-    async def _called(
         self,
         envelope: str | None,
         caller: Spoken,
@@ -427,9 +403,14 @@ class _Worker:
         number: int,
         ticket: Ticket | None,
         method: Method[..., Any],
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
+        *args: Any,
+        **kwargs: Any,
     ) -> Any:
+        """Call a method of a part, of a caller that is understood: see `PartHost.call`.
+
+        Args:
+            envelope: of what the caller is at work on: see `spans.resumed`.
+        """
         check_understood(caller, spoken)
         loop = asyncio.get_running_loop()
         if ticket is not None and not self._host.has(part, number):

@@ -15,8 +15,8 @@ from pkray.service.pool.assignments import LEASE_SECONDS
 from pkray.service.pool.calls import WorkClient
 from pkray.service.pool.parts import HostedWork
 from pkray.service.pool.work import FENCED
+from pkray.service.ray.handle import PlacedHandle
 from pkray.service.ray.hosted import ENDED, FarHosted, error_of
-from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool
 
 _LOOK_SECONDS = 0.05

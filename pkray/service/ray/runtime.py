@@ -21,7 +21,7 @@ from pkray.service.administration import Tables
 from pkray.service.assignment.staged_pushes import StagingPusher
 from pkray.service.call_limits import DEFAULT_LIMITS, CallLimits
 from pkray.service.calls import CoordinatorClient, OwnerClient
-from pkray.service.client.key_client import dynamic_client
+from pkray.service.client.dynamic_client import dynamic_client
 from pkray.service.client.open_writers import OpenWriters
 from pkray.service.client.pusher import Pusher, PushTarget, pushing
 from pkray.service.client.table_service import TableService
@@ -43,9 +43,8 @@ from pkray.service.ray.actors import (
 )
 from pkray.service.ray.administration import RayAdministration
 from pkray.service.ray.cluster import join, join_known
-from pkray.service.ray.handle import RayHandle
+from pkray.service.ray.handle import PlacedHandle, RayHandle
 from pkray.service.ray.hosted import HostActor, RemoteCaller, RemoteHosted, Silence, replace
-from pkray.service.ray.placed_handle import PlacedHandle
 from pkray.service.ray.pool import Pool, PoolSettings, pool_name, pool_of
 from pkray.service.ray.pooled_work import PoolHosting
 from pkray.service.ray.workers import Workers
@@ -161,9 +160,8 @@ class RayRuntime:
         self, work: Callable[[Any], Any], arguments: Sequence[Any], parallelism: int | None
     ) -> Iterator[tuple[int, Any]]:
         """Run work as tasks of the cluster: see `Runtime.spread`."""
-        resources: Any = ray.cluster_resources  # it has no types
-        count = parallelism or max(1, int(resources().get("CPU", 1)))
-        workers = Workers(work, min(count, len(arguments)), self._limits)
+        count = min(parallelism or self.processors, len(arguments))
+        workers = Workers(work, count, self._limits)
         try:
             yield from workers.run(arguments)
         finally:
@@ -294,16 +292,8 @@ class RayRuntime:
 
     def _pool(self, name: str) -> Pool:
         if name not in self._pools:
-            pool = Pool(
-                PoolSettings(
-                    name,
-                    self._workers,
-                    self._owner_cpus,
-                    self._worker_memory,
-                    self._local,
-                    self._limits,
-                )
-            )
+            how = (self._workers, self._owner_cpus, self._worker_memory, self._local)
+            pool = Pool(PoolSettings(name, *how, self._limits))
             check_service(pool.keeper.greet)
             self._pools[name] = pool
         return self._pools[name]
@@ -360,40 +350,33 @@ class PooledOwners:
 
 
 @checked_class
+@dataclass(frozen=True)
 class RayTarget:
     """Tasks push straight to the owners' actors."""
 
-    def __init__(
-        self,
-        address: str,
-        location: TableLocation,
-        schema: TableSchema,
-        owners: DedicatedOwners | PooledOwners,
-        session: SessionId,
-    ) -> None:
-        self._address = address
-        self._location = location
-        self._schema = schema
-        self._owners = owners
-        self._session = session
+    address: str
+    location: TableLocation
+    schema: TableSchema
+    owners: DedicatedOwners | PooledOwners
+    session: SessionId
 
     @property
     def stages_rows(self) -> bool:
-        return self._schema.crosses_partitions
+        return self.schema.crosses_partitions
 
     def open(self, source: int, attempt: int) -> Pusher:
         """Open a pusher for an attempt of a task: see `PushTarget`."""
         if not ray.is_initialized():
             os.environ.setdefault("RAY_LOG_TO_DRIVER", "0")
-            join_known(self._address)
-        dedicated = isinstance(self._owners, DedicatedOwners)
-        look = Served(self._location, dedicated=dedicated).check
-        owners = self._owners.clients(look)
-        first = first_push(self._schema, self._session, source, attempt)
+            join_known(self.address)
+        dedicated = isinstance(self.owners, DedicatedOwners)
+        look = Served(self.location, dedicated=dedicated).check
+        owners = self.owners.clients(look)
+        first = first_push(self.schema, self.session, source, attempt)
         if self.stages_rows:
-            return StagingPusher(self._schema, owners, first)
-        assigner = dynamic_client(self._schema, owners)
-        return Pusher(self._schema, len(owners), pushing(owners), first, assigner)
+            return StagingPusher(self.schema, owners, first)
+        assigner = dynamic_client(self.schema, owners)
+        return Pusher(self.schema, len(owners), pushing(owners), first, assigner)
 
 
 def _living_owners(location: TableLocation) -> int:

@@ -22,8 +22,8 @@ from pkray.changelog.request import ROW_KIND, SNAPSHOT_ID, ChangeRequest
 from pkray.changelog.splits import ChangeSplit
 from pkray.changelog.start import Position, Start
 from pkray.errors import SnapshotNotFoundError, TableReplacedError, UnsupportedError
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshot_marks import SnapshotMarks
-from pkray.metadata.table_identity import TableIdentity
 from pkray.spark.types import spark_schema, to_arrow_schema, to_exchange
 from pkray.storage.branch_store import main_and_history
 from pkray.storage.location import TableLocation

@@ -11,9 +11,8 @@ from pkray.metadata.changelogs import ChangelogStore
 from pkray.metadata.consumers import ConsumerStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.storage.branch_store import main_and_history
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, together
 from pkray.storage.secrets import shown_url
-from pkray.storage.side_by_side import together
 from pkray.system.source import MILLIS, optional, table
 
 _COLUMNS = (

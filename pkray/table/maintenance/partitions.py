@@ -1,31 +1,49 @@
-"""Whole partitions: dropped, replaced, expired; and buckets of some, to be compacted."""
+"""Whole partitions: dropped, replaced, expired, rescaled; and buckets of some, to be compacted."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
+from pkray.changelog.planner import min_changelog_level
+from pkray.changelog.splits import BucketState
+from pkray.commit.index_files import index_files
+from pkray.commit.overwriting import Partitions
 from pkray.commit.overwriting import Partitions as Replaced
-from pkray.errors import InputError, OptionError
+from pkray.errors import (
+    CommitBaseMovedError,
+    CommitUnknownError,
+    InputError,
+    OptionError,
+    ServiceUnavailableError,
+)
 from pkray.format.commit_message import CommitMessage
+from pkray.format.data_file import DataFileMeta
+from pkray.format.index_file import DELETION_VECTORS
 from pkray.format.partition import PartitionSpec
 from pkray.format.partition_filter import ExactPartitions, PartitionFilter
 from pkray.format.snapshot import Snapshot
+from pkray.lsm.writer.row_kinds import with_kinds
 from pkray.metadata.live import live_files
+from pkray.metadata.schemas import SchemaStore
 from pkray.metadata.snapshots import SnapshotStore
 from pkray.scan.literals import fit, literal, mismatch
+from pkray.schema import row_kind
+from pkray.schema.changes import ChangeBuckets
 from pkray.schema.table_schema import TableSchema
 from pkray.service.calls import CoordinatorClient
 from pkray.service.client.overwrite import OverwriteWriter, overwrite_once
 from pkray.service.client.pusher import incoming
-from pkray.service.client.rescale import Rescale
 from pkray.service.coordinator.maintenance import find_expired
-from pkray.service.protocol import BucketSelection
+from pkray.service.protocol import BucketSelection, OverwriteRequest
 from pkray.storage.object_store import ObjectStore
 
 Values = Mapping[str, object]
 """By partition column; columns left out may have any value."""
 
 
+@dataclass(frozen=True)
 class PartitionWork:
     """Changes whole partitions in one OVERWRITE snapshot.
 
@@ -39,17 +57,10 @@ class PartitionWork:
         clock: epoch milliseconds.
     """
 
-    def __init__(
-        self,
-        store: ObjectStore,
-        schema: TableSchema,
-        coordinator: Callable[[], CoordinatorClient],
-        clock: Callable[[], int],
-    ) -> None:
-        self._store = store
-        self._schema = schema
-        self._coordinator = coordinator
-        self._clock = clock
+    store: ObjectStore
+    schema: TableSchema
+    coordinator: Callable[[], CoordinatorClient]
+    clock: Callable[[], int]
 
     def drop(self, partitions: Sequence[Values]) -> Snapshot | None:
         """Remove all rows of partitions.
@@ -64,7 +75,7 @@ class PartitionWork:
                 'column, such as [{"dt": "2026-01-31"}]; to empty the table, overwrite it',
                 partitions=partitions,
             )
-        return self._commit(lambda: (), _named(self._schema, partitions))
+        return self._commit(lambda: (), _named(self.schema, partitions))
 
     def overwrite(self, data: object, partition: Values | None) -> Snapshot | None:
         """Replace the rows of partitions by new ones.
@@ -80,7 +91,7 @@ class PartitionWork:
         Raises:
             InputError: the rows do not fit the table or the partition; nothing was written.
         """
-        schema = self._schema
+        schema = self.schema
         dynamic = schema.core.dynamic_partition_overwrite and bool(schema.partition_keys)
         batches = list(incoming(data, schema))
         exact = frozenset(
@@ -102,7 +113,7 @@ class PartitionWork:
                 )
 
         def write() -> Sequence[CommitMessage]:
-            return OverwriteWriter(self._store, schema, self._clock).write(batches)
+            return OverwriteWriter(self.store, schema, self.clock).write(batches)
 
         return self._commit(write, replaced)
 
@@ -126,13 +137,13 @@ class PartitionWork:
             CommitBaseMovedError: rows were written since; nothing was committed.
             UnsupportedError: keys may be in several partitions.
         """
-        replaced = _named(self._schema, [{}])
+        replaced = _named(self.schema, [{}])
 
         def write() -> Sequence[CommitMessage]:
-            return OverwriteWriter(self._store, self._schema, self._clock).write(rows())
+            return OverwriteWriter(self.store, self.schema, self.clock).write(rows())
 
         how = (named, read_at, properties)
-        return overwrite_once(self._coordinator, self._clock, write, replaced, *how).snapshot
+        return overwrite_once(self.coordinator, self.clock, write, replaced, *how).snapshot
 
     def rescale(
         self,
@@ -142,8 +153,8 @@ class PartitionWork:
         progress: Callable[[int, int], None],
     ) -> TableSchema:
         """See `Rescale`; partitions are named as for `drop`."""
-        chosen = None if partitions is None else _named(self._schema, partitions)
-        work = Rescale(self._store, table, self._coordinator, self._clock, progress)
+        chosen = None if partitions is None else _named(self.schema, partitions)
+        work = Rescale(self.store, table, self.coordinator, self.clock, progress)
         return work.run(buckets, chosen)
 
     def expire(self) -> pa.Table:
@@ -155,7 +166,7 @@ class PartitionWork:
         Raises:
             OptionError: the table does not set ``partition.expiration-time``.
         """
-        schema = self._schema
+        schema = self.schema
         if schema.core.partition_expiration_time is None or not schema.partition_keys:
             raise OptionError(
                 "no partition expires: the table has no partition columns, or does not set "
@@ -163,7 +174,7 @@ class PartitionWork:
                 key="partition.expiration-time",
             )
         spec = PartitionSpec(schema)
-        old = find_expired(self._store, schema, SnapshotStore(self._store), self._clock())
+        old = find_expired(self.store, schema, SnapshotStore(self.store), self.clock())
         if old:
             self._commit(lambda: (), ExactPartitions(frozenset(old)))
         return pa.Table.from_arrays(spec.values(old), names=list(spec.names))
@@ -171,7 +182,7 @@ class PartitionWork:
     def _commit(
         self, write: Callable[[], Sequence[CommitMessage]], replaced: Replaced
     ) -> Snapshot | None:
-        return overwrite_once(self._coordinator, self._clock, write, replaced).snapshot
+        return overwrite_once(self.coordinator, self.clock, write, replaced).snapshot
 
 
 def select_buckets(
@@ -222,3 +233,143 @@ def _scalar(schema: TableSchema, name: str, value: object) -> pa.Scalar:
     if not fitted.exact:
         raise mismatch(given, field)
     return fitted.value
+
+
+MAX_TRIES = 20
+"""Times that one partition is rewritten while other processes change its rows."""
+MAX_IN_DOUBT = 3
+"""Times that one partition is rewritten as long as nobody says that it is."""
+
+Files = dict[int, list[DataFileMeta]]
+"""A partition's data files by bucket."""
+
+
+class Rescale:
+    """One change of the number of buckets.
+
+    The schema with the new number is published first; then each partition is rewritten by an
+    OVERWRITE snapshot of its own, after changelogs have told of all its rows. Data files carry the
+    number of buckets they were written for, so that reads and lookups are right all the while.
+    From the schema on, writers that are open get SchemaChangedError, and writers to a partition
+    that is not rewritten yet get PartitionBucketsError. Killed at any point, it is run again and
+    goes on where it was.
+
+    Args:
+        store: the table's root, or a branch.
+        table: its name.
+        coordinator: the table's, in whose turn with other commits each partition is replaced.
+        clock: epoch milliseconds.
+        progress: called with partitions done and partitions to do.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        table: str,
+        coordinator: Callable[[], CoordinatorClient],
+        clock: Callable[[], int],
+        progress: Callable[[int, int], None] = lambda done, of: None,
+    ) -> None:
+        self._store = store
+        self._schemas = SchemaStore(store, table)
+        self._snapshots = SnapshotStore(store)
+        self._coordinator = coordinator
+        self._clock = clock
+        self._progress = progress
+
+    def run(self, buckets: int, chosen: Partitions | None = None) -> TableSchema:
+        """Rescale; returns the table's schema from now on.
+
+        Args:
+            chosen: partitions to rewrite now, by default every one.
+
+        Raises:
+            OptionError: the table has dynamic buckets, or ``buckets`` is below 1.
+            CommitBaseMovedError: other processes kept changing rows of one partition.
+        """
+        schema = self._schemas.latest()
+        if schema.core.bucket != buckets:
+            schema = self._schemas.change(
+                [ChangeBuckets(buckets)],
+                has_snapshots=lambda: self._snapshots.latest_id() is not None,
+                clock=self._clock,
+            )
+        outstanding = self._outstanding(schema)
+        todo = sorted(outstanding if chosen is None else chosen.select(outstanding))
+        for done, partition in enumerate(todo):
+            self._progress(done, len(todo))
+            self._rewrite(schema, partition)
+        self._progress(len(todo), len(todo))
+        return schema
+
+    def _outstanding(self, schema: TableSchema) -> set[bytes]:
+        """Partitions with files that were written for another number of buckets."""
+        snapshot = self._snapshots.latest()
+        if snapshot is None:
+            return set()
+        entries = live_files(self._store, snapshot, schema)
+        return {e.partition for e in entries if e.total_buckets != schema.core.bucket}
+
+    def _rewrite(self, schema: TableSchema, partition: bytes) -> None:
+        tries = in_doubt = 0
+        while True:
+            snapshot = self._snapshots.latest()
+            files = self._files(snapshot, schema, partition)
+            if snapshot is None or not files:
+                return
+            if self._is_untold(schema, files) and tries < MAX_TRIES:
+                tries += 1
+                self._tell(partition)
+                continue
+            writer = OverwriteWriter(self._store, schema, self._clock)
+            messages = writer.write(self._rows(snapshot, schema, partition, files))
+            replaced = ExactPartitions(frozenset([partition]))
+            user = f"pkray-rescale-{uuid.uuid4()}"  # its only commit
+            try:
+                request = OverwriteRequest(user, 0, messages, replaced, read_at=snapshot.id)
+                self._coordinator().overwrite.once(request)
+                return
+            except CommitBaseMovedError:
+                tries += 1
+                if tries >= MAX_TRIES:
+                    raise
+            except (CommitUnknownError, ServiceUnavailableError):
+                # Whether it happened, the partition shows. Its files are not sent again: a
+                # rollback may have met them.
+                in_doubt += 1
+                if in_doubt >= MAX_IN_DOUBT:
+                    raise
+                self._coordinator().ping()
+
+    @staticmethod
+    def _is_untold(schema: TableSchema, files: Files) -> bool:
+        """Whether changelogs are still to tell of some rows: an overwrite has none."""
+        min_level = min_changelog_level(schema.core)
+        return any(file.level < min_level for held in files.values() for file in held)
+
+    def _tell(self, partition: bytes) -> None:
+        """Compact it, which makes the changelog."""
+        chosen = BucketSelection(full=True, partitions=frozenset([partition]))
+        self._coordinator().compact(chosen)
+
+    def _files(self, snapshot: Snapshot | None, schema: TableSchema, partition: bytes) -> Files:
+        """List the partition's files; no file where others have rewritten it meanwhile."""
+        if snapshot is None:
+            return {}
+        found: Files = {}
+        for entry in live_files(self._store, snapshot, schema, partitions=[partition]):
+            if entry.total_buckets == schema.core.bucket:
+                return {}
+            found.setdefault(entry.bucket, []).append(entry.file)
+        return found
+
+    def _rows(
+        self, snapshot: Snapshot, schema: TableSchema, partition: bytes, files: Files
+    ) -> Iterator[pa.RecordBatch]:
+        """The partition's rows, merged, as owners take them; level 0 too, whatever reads show."""
+        vectors = index_files(self._store, snapshot, DELETION_VECTORS)
+        for bucket, held in sorted(files.items()):
+            marked = tuple(vectors.get((partition, bucket), ()))
+            state = BucketState(partition, bucket, tuple(held), marked)
+            for rows in state.rows(self._store, schema, schema.names):
+                yield with_kinds(rows, row_kind.INSERT)

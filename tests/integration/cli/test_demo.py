@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pkray
-from pkray.cli.demo import played
+from pkray.cli.commands.demo import played
 
 _WAIT_SECONDS = 120.0
 

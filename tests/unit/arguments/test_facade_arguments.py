@@ -14,8 +14,7 @@ from pkray.arguments.checks import Give
 from pkray.arguments.facade import ColumnNames, Settings, Warehouse, checked, checked_class
 from pkray.errors import InputError, OptionError, PkrayError, TableError
 from pkray.schema.table_schema import TableSchema
-from pkray.service.client.assigner_client import AssignerClient
-from pkray.service.client.key_client import KeyClient
+from pkray.service.client.dynamic_client import AssignerClient, KeyClient
 from pkray.service.client.push_session import PushTarget, SpoolTarget
 from pkray.service.client.pusher import Pusher
 from pkray.service.protocol import PushReport

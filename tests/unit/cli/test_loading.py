@@ -30,4 +30,4 @@ def test_every_command_is_listed():
             and decorator.id in ("on_warehouse", "on_service", "on_named_service")
         }
         assert {(path.stem, name) for name in commands} <= listed
-        assert path.stem in modules | {"__init__", "query"}  # upgrades has what query has
+        assert path.stem in modules | {"__init__"}

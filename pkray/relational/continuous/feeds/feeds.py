@@ -22,8 +22,7 @@ from pkray.relational.plan.nodes import Node, Scan, Values
 from pkray.relational.sources.changelog import ChangelogSource
 from pkray.relational.sources.streamed import StreamedSource
 from pkray.relational.sources.table import TableSource
-from pkray.storage.object_store import ObjectStore
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import ObjectStore, together
 
 PART_ROWS = 1 << 18
 """Rows that the operators are given at a time: enough that calling them costs nothing beside their

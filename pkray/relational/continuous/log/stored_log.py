@@ -14,9 +14,8 @@ from pkray.relational.continuous.log.log import (
     EpochRecord,
     QueryLog,
 )
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, each, together
 from pkray.storage.sealed import find_sealed, read_sealed, sealed
-from pkray.storage.side_by_side import each, together
 
 _EPOCHS, _CHECKPOINTS, _SAVEPOINTS = "epochs/epoch-", "checkpoints/checkpoint-", "savepoints/"
 _UPGRADES = "upgrade/"

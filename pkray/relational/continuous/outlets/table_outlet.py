@@ -15,7 +15,7 @@ from pkray.relational.continuous.watermarks import LAST_WATERMARK
 from pkray.relational.plan.nodes import Sink
 from pkray.service.client.push_session import SpoolTarget
 from pkray.service.protocol import PushReport
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 from pkray.table.table import Table
 
 _LAST_MILLIS = 2**63 - 1

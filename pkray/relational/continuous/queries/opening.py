@@ -25,7 +25,7 @@ from pkray.relational.continuous.run import OpenTeam, Run, RunSettings
 from pkray.relational.continuous.upgrades.upgrading import Upgrading
 from pkray.relational.plan.nodes import Sink
 from pkray.service.hosted import Room
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 from pkray.table.table import Table
 
 MOST_WORKERS = 4

@@ -30,7 +30,7 @@ from pkray.relational.plan.plan_diff import computes_same
 from pkray.relational.plan.scans import scans_in
 from pkray.relational.sources.streamed import Feeding, RunningFeeder, StreamedSource
 from pkray.relational.spark_engine import spark_engine
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 from pkray.table.table import Table
 
 

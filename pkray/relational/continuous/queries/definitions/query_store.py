@@ -21,9 +21,8 @@ from pkray.relational.continuous.queries.definitions.definition import (
 )
 from pkray.relational.continuous.queries.definitions.numbered_files import NumberedFiles
 from pkray.relational.plan.json.names import PLAN_VERSION
-from pkray.storage.object_store import ObjectStore
+from pkray.storage.object_store import ObjectStore, together
 from pkray.storage.sealed import find_sealed, read_sealed, sealed, unsealed
-from pkray.storage.side_by_side import together
 from pkray.storage.warehouse_mark import check_empty
 from pkray.table.databases import remove_folders
 

@@ -28,7 +28,7 @@ from pkray.relational.plan.scans import scans_in
 from pkray.relational.plan.source_sides import source_sides
 from pkray.relational.plan.state import keyed_map
 from pkray.relational.sources.table import TableSource
-from pkray.storage.side_by_side import together
+from pkray.storage.object_store import together
 from pkray.table.table import Table
 
 

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from pkray.backup.table_copy import TableCopy, is_small
+from pkray.backup.table_files import TableCopy, is_small
 from pkray.errors import MissingFileError, UnsupportedError
 from pkray.storage.local import LocalStore
 

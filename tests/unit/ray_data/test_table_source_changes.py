@@ -14,7 +14,7 @@ from pkray.errors import (
     TableNotFoundError,
     TableReplacedError,
 )
-from pkray.ray_data import table_changes
+from pkray.ray_data import table_source
 from tests.recorded_spans import recorded, trees
 
 PRODUCERS = ("none", "input", "lookup")
@@ -37,7 +37,7 @@ def table(request, tmp_path):
 def planned(monkeypatch):
     """Plan the read of changes; give its tasks."""
     made = []
-    data = table_changes.ray.data
+    data = table_source.ray.data
     monkeypatch.setattr(data, "read_datasource", lambda each, **_: made.append(each))
 
     def of(table, *arguments, **named):

@@ -4,8 +4,8 @@ import pytest
 
 from pkray.commit.committer import Committer
 from pkray.errors import TableNotFoundError, TableReplacedError
+from pkray.metadata.schemas import TableIdentity
 from pkray.metadata.snapshots import SnapshotStore
-from pkray.metadata.table_identity import TableIdentity
 from pkray.storage.opening import open_store
 from tests.commit_samples import WrappedStore, data_file, message, schema
 

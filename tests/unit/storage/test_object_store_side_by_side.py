@@ -1,8 +1,8 @@
 import uuid
 
 from pkray.storage.branch_store import BranchStore
+from pkray.storage.object_store import each
 from pkray.storage.opening import open_store
-from pkray.storage.side_by_side import each
 from tests.counted_requests import RequestCounter
 from tests.delegating_store import DelegatingStore
 

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThanOrEqual, No
 
 from pkray.scan.predicate import Predicate
 from pkray.schema.table_schema import TableSchema
-from pkray.spark.pushdown import narrowed
+from pkray.spark.source import narrowed
 
 SCHEMA = TableSchema.create(
     [
