@@ -1,10 +1,10 @@
 """The paths that are served, and what they answer."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
@@ -23,6 +23,7 @@ from pkray.serving.guard import HEALTH, Access, Guard
 from pkray.serving.sql import Limits, ReadingSql, check_selects
 from pkray.storage.secrets import redact
 
+Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 CONSOLE = Path(__file__).parent / "console"
 _THREADS = 8
 """Requests that are worked on at a time; others wait."""
@@ -67,25 +68,13 @@ class Answers:
 
         return await self._answer(answer)
 
-    async def home(self, request: Request) -> Response:
-        """List tables and queries."""
-        return await self._json(overview.home)
+    def of(self, made: Callable[..., Any], *arguments: Any) -> Answer:
+        """Answer what is made of the catalog, of what the path names, and of these arguments."""
 
-    async def cluster(self, request: Request) -> Response:
-        """List processes."""
-        return await self._json(overview.cluster)
+        async def answer(request: Request) -> Response:
+            return await self._json(made, *request.path_params.values(), *arguments)
 
-    async def logs(self, request: Request) -> Response:
-        """Give the ends of the processes' logs."""
-        return await self._json(overview.logs)
-
-    async def table(self, request: Request) -> Response:
-        """Describe a table."""
-        return await self._json(tables.table, request.path_params["name"])
-
-    async def load(self, request: Request) -> Response:
-        """Say what a table's processes have counted."""
-        return await self._json(tables.load, request.path_params["name"])
+        return answer
 
     async def rows(self, request: Request) -> Response:
         """Read rows of a table."""
@@ -105,68 +94,31 @@ class Answers:
             return await self._json(tables.changes, name, count)
         return await self._json(tables.difference, name, asked["start"], asked["end"], count)
 
-    async def compactions(self, request: Request) -> Response:
-        """List what compaction did."""
-        return await self._json(tables.compactions, request.path_params["name"])
-
-    async def expiry(self, request: Request) -> Response:
-        """Count what an expiry would remove."""
-        return await self._json(tables.expiry, request.path_params["name"])
-
     async def lookup(self, request: Request) -> Response:
         """Find the row of a key."""
         key = dict(request.query_params)
         return await self._json(tables.lookup, request.path_params["name"], key)
 
-    async def query(self, request: Request) -> Response:
-        """Describe a query."""
-        return await self._json(queries.query, request.path_params["name"])
-
-    async def epochs(self, request: Request) -> Response:
-        """List the epochs of a query."""
-        return await self._json(queries.epochs, request.path_params["name"])
-
-    async def state(self, request: Request) -> Response:
-        """Read what an operator of a query remembers."""
-        named = request.path_params
-        return await self._json(queries.state, named["name"], named["node"], _ROWS)
-
-    async def left_out(self, request: Request) -> Response:
-        """Read the rows that a query left out."""
-        return await self._json(queries.left_out, request.path_params["name"], _ROWS)
-
-    async def verify(self, request: Request) -> Response:
-        """Compare the result of a query with a bounded run."""
-        return await self._json(queries.verify, request.path_params["name"])
-
     async def diff(self, request: Request) -> Response:
         """Say what a newer SELECT would mean for the states of a query."""
-        try:
-            given = msgspec.json.decode(await request.body(), type=_Statement)
-        except msgspec.MsgspecError as error:
-            return failed(400, f"the body is no statement: {error}")
+        body = await request.body()
 
         def answer(catalog: Catalog, name: str) -> Any:
-            check_selects(given.text, given.dialect)
-            return queries.diff(catalog, name, given.text)
+            text, dialect = _statement(body)
+            check_selects(text, dialect)
+            return queries.diff(catalog, name, text)
 
         return await self._json(answer, request.path_params["name"])
 
     async def sql(self, request: Request) -> Response:
         """Run a statement that reads."""
-        try:
-            given = msgspec.json.decode(await request.body(), type=_Statement)
-        except msgspec.MsgspecError as error:
-            return failed(400, f"the body is no statement: {error}")
-        return await self._json(lambda _: self._sql.run(given.text, given.dialect))
+        body = await request.body()
+        return await self._json(lambda _: self._sql.run(*_statement(body)))
 
     async def explain(self, request: Request) -> Response:
         """Give the plan of a SELECT as a graph."""
-        try:
-            given = msgspec.json.decode(await request.body(), type=_Statement)
-        except msgspec.MsgspecError as error:
-            return failed(400, f"the body is no statement: {error}")
-        return await self._json(lambda _: self._sql.explain(given.text, given.dialect))
+        body = await request.body()
+        return await self._json(lambda _: self._sql.explain(*_statement(body)))
 
     async def change(self, request: Request) -> Response:
         """Do what changes something."""
@@ -194,6 +146,15 @@ class Answers:
         except errors.PkrayError as error:
             text = redact(str(error), self.catalog.storage_options)
             return failed(status_of(error), text)
+
+
+def _statement(body: bytes) -> tuple[str, str]:
+    """Read a statement that was sent, and its dialect."""
+    try:
+        given = msgspec.json.decode(body, type=_Statement)
+    except msgspec.MsgspecError as error:
+        raise errors.InputError(f"the body is no statement: {error}") from None
+    return given.text, given.dialect
 
 
 def _numbers(request: Request) -> dict[str, int] | None:
@@ -245,21 +206,21 @@ def application(
     if with_console:
         routes += [
             *pages(),
-            Route("/api/home", answers.home),
-            Route("/api/cluster", answers.cluster),
-            Route("/api/logs", answers.logs),
-            Route("/api/tables/{name}", answers.table),
-            Route("/api/tables/{name}/load", answers.load),
+            Route("/api/home", answers.of(overview.home)),
+            Route("/api/cluster", answers.of(overview.cluster)),
+            Route("/api/logs", answers.of(overview.logs)),
+            Route("/api/tables/{name}", answers.of(tables.table)),
+            Route("/api/tables/{name}/load", answers.of(tables.load)),
             Route("/api/tables/{name}/rows", answers.rows),
             Route("/api/tables/{name}/changes", answers.changes),
-            Route("/api/tables/{name}/compactions", answers.compactions),
-            Route("/api/tables/{name}/expiry", answers.expiry),
+            Route("/api/tables/{name}/compactions", answers.of(tables.compactions)),
+            Route("/api/tables/{name}/expiry", answers.of(tables.expiry)),
             Route("/api/tables/{name}/lookup", answers.lookup),
-            Route("/api/queries/{name}", answers.query),
-            Route("/api/queries/{name}/epochs", answers.epochs),
-            Route("/api/queries/{name}/state/{node:int}", answers.state),
-            Route("/api/queries/{name}/left-out", answers.left_out),
-            Route("/api/queries/{name}/verify", answers.verify, methods=["POST"]),
+            Route("/api/queries/{name}", answers.of(queries.query)),
+            Route("/api/queries/{name}/epochs", answers.of(queries.epochs)),
+            Route("/api/queries/{name}/state/{node:int}", answers.of(queries.state, _ROWS)),
+            Route("/api/queries/{name}/left-out", answers.of(queries.left_out, _ROWS)),
+            Route("/api/queries/{name}/verify", answers.of(queries.verify), methods=["POST"]),
             Route("/api/queries/{name}/diff", answers.diff, methods=["POST"]),
             Route("/api/explain", answers.explain, methods=["POST"]),
             Route("/api/sql", answers.sql, methods=["POST"]),
