@@ -44,11 +44,9 @@ class Printer:
 
     def show(self, made: Any) -> None:
         """Print a relation's rows as they come, or a table."""
-        if isinstance(made, pa.Table):
-            if made.column_names == ["plan"] and not (self._as_json or self._as_csv):
-                print(made["plan"][0].as_py())  # a drawing, which a table would break
-                return
-            self._rows(made.to_batches(), made.schema)
+        is_plan = isinstance(made, pa.Table) and made.column_names == ["plan"]
+        if is_plan and not (self._as_json or self._as_csv):
+            print(made["plan"][0].as_py())  # a drawing, which a table would break
         else:
             self._rows(made.to_batches(), made.schema)
 

@@ -1,5 +1,6 @@
 """The commands ``pkray cdc …``: databases whose changes come to tables."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -60,10 +61,7 @@ def postgres(
         new_columns="add" if merge_schema else "refuse",
         errors=errors_table(catalog, table, errors),
     )
-    try:
-        with output.waiting(f"following {source}"):
-            found.run(once=once)
-    except KeyboardInterrupt:  # the usual end
-        pass
+    with suppress(KeyboardInterrupt), output.waiting(f"following {source}"):  # the usual end
+        found.run(once=once)
     bad = {} if errors is None else {"bad": found.bad}
     output.record({"rows": found.rows, **bad}, as_json)

@@ -1,5 +1,6 @@
 """The commands ``pkray kafka …``: topics into tables, and tables into topics."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -68,11 +69,8 @@ def read(
         new_columns="add" if merge_schema else "refuse",
         errors=errors_table(catalog, table, errors),
     )
-    try:
-        with output.waiting(f"reading {topic}"):
-            found.run(once=once)
-    except KeyboardInterrupt:  # the usual end
-        pass
+    with suppress(KeyboardInterrupt), output.waiting(f"reading {topic}"):  # the usual end
+        found.run(once=once)
     bad = {} if errors is None else {"bad": found.bad}
     output.record({"rows": found.rows, **bad}, as_json)
 
@@ -136,11 +134,8 @@ def write(
         consumer_id=consumer,
         name=name,
     )
-    try:
-        with output.waiting(f"writing {topic}"):
-            found.run(once=once)
-    except KeyboardInterrupt:  # the usual end
-        pass
+    with suppress(KeyboardInterrupt), output.waiting(f"writing {topic}"):  # the usual end
+        found.run(once=once)
     output.record({"rows": found.rows}, as_json)
 
 

@@ -18,6 +18,7 @@ from pkray.service.hosted import Hosting
 query_app = typer.Typer(name="query", help="Continuous queries.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="QUERY", help="The query's name: its table's.")]
+SavepointName = Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.")]
 Savepoint = Annotated[
     str | None, typer.Option("--savepoint", metavar="NAME", help="Go back to this one before.")
 ]
@@ -134,10 +135,7 @@ def rescale(
 @query_app.command("savepoint")
 @on_service
 def savepoint(
-    catalog: Catalog,
-    name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.")],
-    as_json: Json = False,
+    catalog: Catalog, name: Name, savepoint: SavepointName, as_json: Json = False
 ) -> None:
     """Keep a query's state and results as they are now, under a name."""
     catalog.query(name).savepoint(savepoint)
@@ -155,10 +153,7 @@ def savepoints(catalog: Catalog, name: Name, as_json: Json = False) -> None:
 @query_app.command("delete-savepoint")
 @on_service
 def delete_savepoint(
-    catalog: Catalog,
-    name: Name,
-    savepoint: Annotated[str, typer.Argument(metavar="NAME", help="The savepoint's name.")],
-    as_json: Json = False,
+    catalog: Catalog, name: Name, savepoint: SavepointName, as_json: Json = False
 ) -> None:
     """Forget a savepoint: what it kept of results and sources may expire."""
     catalog.query(name).delete_savepoint(savepoint)
