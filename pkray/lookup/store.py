@@ -1,6 +1,7 @@
 """Find rows of data files by key, through copies of the files on the local disk."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -37,6 +38,28 @@ less than the copy."""
 
 Found = tuple[Ints, Ints, pa.Table]
 """Query positions, row positions in the file, rows."""
+_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+class _Wanted(NamedTuple):
+    """Names what to find in one file.
+
+    Attributes:
+        key_columns: all of the key's.
+        columns: what to return.
+    """
+
+    source: DataFileSource
+    file: DataFileMeta
+    key_columns: list[str]
+    columns: list[str]
+
+    def nothing(self) -> Found:
+        """Make an empty table, in the columns' types."""
+        batch = next(iter(self.source.read(self.file, self.columns)), None)
+        if batch is None:
+            return *_NOWHERE, pa.schema([(name, pa.null()) for name in self.columns]).empty_table()
+        return *_NOWHERE, batch.schema.empty_table()
 
 
 class LookupStore:
@@ -113,15 +136,15 @@ class LookupStore:
             own = source.as_written(file)
             queries, places, rows = self.locate(own, file, old_keys, sources)
             return queries, places, evolution.apply_table(rows, columns)
-        names = keys.column_names
+        wanted = _Wanted(source, file, keys.column_names, columns)
         arrays = [one_chunk(column) for column in keys.columns]
         answerable = _not_null(arrays)
         if answerable is not None:
             arrays = [array.take(pa.array(answerable)) for array in arrays]
         if len(arrays[0]) == 0 or file.row_count == 0:
-            return _no_rows(source, file, columns)
+            return wanted.nothing()
         with self._copies.lookups_first.looking_up():
-            queries, rows, table = self._answer(source, file, names, arrays, columns)
+            queries, rows, table = self._answer(wanted, arrays)
         return (queries if answerable is None else answerable[queries]), rows, table
 
     def locate_prefixes(
@@ -145,16 +168,17 @@ class LookupStore:
             old_keys = [str(evolution.source(name)) for name in key_columns]
             places, rows = self.locate_prefixes(own, file, old_keys, prefixes, sources)
             return places, evolution.apply_table(rows, columns)
+        wanted = _Wanted(source, file, key_columns, columns)
         if not len(prefixes) or file.row_count == 0:
-            return _no_rows(source, file, columns)[1:]
+            return wanted.nothing()[1:]
         try:
-            cached = self._copied(source, file, key_columns, columns, len(prefixes))
+            cached = self._copied(wanted, len(prefixes))
             if cached is not None:
                 blocks = cached.index.blocks_with(prefixes)
                 rows_held = len(blocks) * cached.index.layout.block_rows
                 if rows_held < MANY_KEYS or 2 * rows_held < file.row_count:
                     if not len(blocks):
-                        return _no_rows(source, file, columns)[1:]
+                        return wanted.nothing()[1:]
                     return _joined_rows(list(cached.find_prefixes(prefixes, blocks, columns)))
         except LocalDiskError as error:
             self._copies.failed(file.file_name, error)
@@ -168,7 +192,7 @@ class LookupStore:
         else:
             batches = numbered(self.read(source, file, read))
         found = list(_with_prefixes(batches, leading, prefixes, columns))
-        return _joined_rows(found) if found else _no_rows(source, file, columns)[1:]
+        return _joined_rows(found) if found else wanted.nothing()[1:]
 
     def locate_ranges(
         self,
@@ -190,7 +214,8 @@ class LookupStore:
             The number of each row's range, ascending, and within it in key order; the rows;
             whether the file has more rows of each range.
         """
-        rows, more = self._around(source, file, key_columns, ranges, count, columns)
+        wanted = _Wanted(source, file, key_columns, columns)
+        rows, more = self._around(wanted, ranges, count)
         if not rows.num_rows:
             return np.zeros(0, np.int64), rows, np.zeros(len(ranges), np.bool_)
         keys = [one_chunk(rows.column(name)) for name in key_columns]
@@ -199,26 +224,19 @@ class LookupStore:
         of_row, numbers = spread(low, high)
         return of_row, rows.take(pa.array(numbers)), more | cut
 
-    def _around(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        key_columns: list[str],
-        ranges: KeyRanges,
-        count: int,
-        columns: list[str],
-    ) -> tuple[pa.Table, Bools]:
+    def _around(self, wanted: _Wanted, ranges: KeyRanges, count: int) -> tuple[pa.Table, Bools]:
         """Read rows of a file, in its order, that hold the first or last ones of ranges; tell
         which ranges go on."""
+        source, file, key_columns, columns = wanted
         all_of = np.zeros(len(ranges), np.bool_)
         try:
-            cached = self._copied(source, file, key_columns, columns, len(ranges))
+            cached = self._copied(wanted, len(ranges))
             if cached is not None:
                 blocks, more = cached.index.blocks_of_ranges(ranges, count)
                 rows_held = len(blocks) * cached.index.layout.block_rows
                 if rows_held < MANY_KEYS or 2 * rows_held < file.row_count:
                     if not len(blocks):
-                        return _no_rows(source, file, columns)[2], more
+                        return wanted.nothing()[2], more
                     return _joined_rows(list(cached.read_blocks(blocks, columns)))[1], more
         except LocalDiskError as error:
             self._copies.failed(file.file_name, error)
@@ -231,7 +249,7 @@ class LookupStore:
             batches = list(self.read(source, file, columns))
         filled = [batch for batch in batches if batch.num_rows]
         if not filled:
-            return _no_rows(source, file, columns)[2], all_of
+            return wanted.nothing()[2], all_of
         return pa.Table.from_batches(filled).combine_chunks(), all_of
 
     def prepare(
@@ -266,31 +284,25 @@ class LookupStore:
         """Remove everything from the local disk."""
         self._copies.close()
 
-    def _answer(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        key_columns: list[str],
-        keys: list[pa.Array],
-        columns: list[str],
-    ) -> Found:
+    def _answer(self, wanted: _Wanted, keys: list[pa.Array]) -> Found:
+        file = wanted.file
         few = len(keys[0]) < MANY_KEYS or len(keys[0]) * ROWS_SCANNED_PER_KEY < file.row_count
         if few:
-            in_pages = self._in_pages(source, file, key_columns, keys, columns)
+            in_pages = self._in_pages(wanted, keys)
             if in_pages is not None:
                 return in_pages
-            pays = self._is_read_much(source, file, len(keys[0]))
+            pays = self._is_read_much(wanted.source, file, len(keys[0]))
             try:
-                cached = self._copied(source, file, key_columns, columns, len(keys[0]), pays)
+                cached = self._copied(wanted, len(keys[0]), pays)
                 if cached is not None:
-                    return _joined(list(cached.find(keys, columns)))
+                    return _joined(list(cached.find(keys, wanted.columns)))
             except LocalDiskError as error:
                 self._copies.failed(file.file_name, error)
         self._copies.count(scans=1)
-        found = list(self._scan(source, file, key_columns, keys, columns))
+        found = list(self._scan(wanted, keys))
         if self._copies.rows_read(file) >= file.row_count and len(keys[0]) <= FEW_KEYS:
-            self.prepare(source, file, key_columns, columns)
-        return _joined(found) if found else _no_rows(source, file, columns)
+            self.prepare(*wanted)
+        return _joined(found) if found else wanted.nothing()
 
     def _is_read_much(self, source: DataFileSource, file: DataFileMeta, asked: int) -> bool:
         """Whether a copy pays that nobody waits for: many keys are asked for, or lookups of few
@@ -298,15 +310,9 @@ class LookupStore:
         is_sparse = asked <= FEW_KEYS and not source.is_at_hand(file)
         return not is_sparse or self._copies.rows_read(file) >= file.row_count
 
-    def _in_pages(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        key_columns: list[str],
-        keys: list[pa.Array],
-        columns: list[str],
-    ) -> Found | None:
+    def _in_pages(self, wanted: _Wanted, keys: list[pa.Array]) -> Found | None:
         """Find keys in the pages beside a file; None: there are none, or it would be too many."""
+        source, file, _, columns = wanted
         search = None if source.is_at_hand(file) else self._copies.pages(source, file)
         if search is None or not search.holds(columns):
             return None
@@ -321,18 +327,10 @@ class LookupStore:
         self._copies.count(page_reads=1)
         rows = len(pages) * file.row_count // len(search)
         if self._copies.count_rows(file, rows) * PAGES_BEFORE_COPY >= file.row_count:
-            self.prepare(source, file, key_columns, columns)
+            self.prepare(*wanted)
         return _joined(found) if found else (*_NOWHERE, search.schema_of(columns).empty_table())
 
-    def _copied(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        key_columns: list[str],
-        columns: list[str],
-        asked: int,
-        pays: bool = True,
-    ) -> CachedFile | None:
+    def _copied(self, wanted: _Wanted, asked: int, pays: bool = True) -> CachedFile | None:
         """Return the file's copy, to find so many keys in; None: they are found in the file.
 
         Args:
@@ -341,22 +339,14 @@ class LookupStore:
         Raises:
             LocalDiskError: the local disk fails.
         """
-        at_hand = source.is_at_hand(file)
+        file, at_hand = wanted.file, wanted.source.is_at_hand(wanted.file)
         if at_hand and file.row_count <= SMALL_ROWS:
             return None
         waits = not at_hand and (asked > FEW_KEYS or file.row_count <= LARGE_ROWS)
-        return self._copies.cached_file(
-            source, file, key_columns, columns, waits=waits, begins=pays
-        )
+        return self._copies.cached_file(*wanted, waits=waits, begins=pays)
 
-    def _scan(
-        self,
-        source: DataFileSource,
-        file: DataFileMeta,
-        key_columns: list[str],
-        keys: list[pa.Array],
-        columns: list[str],
-    ) -> Iterator[Found]:
+    def _scan(self, wanted: _Wanted, keys: list[pa.Array]) -> Iterator[Found]:
+        source, file, key_columns, columns = wanted
         search = ScanSearch(keys)
         read = list(dict.fromkeys([*columns, *key_columns]))
         batches = source.read_numbered(file, read, _condition(key_columns[0], keys[0]))
@@ -412,18 +402,8 @@ def _with_prefixes(
                 yield rows + first, pa.Table.from_batches([found])
 
 
-_NOWHERE = np.zeros(0, np.int64), np.zeros(0, np.int64)
-
-
 def _joined_rows(parts: list[tuple[Ints, pa.Table]]) -> tuple[Ints, pa.Table]:
     if len(parts) == 1:
         return parts[0]
     places, tables = zip(*parts, strict=True)
     return np.concatenate(places), pa.concat_tables(tables)
-
-
-def _no_rows(source: DataFileSource, file: DataFileMeta, columns: list[str]) -> Found:
-    """Make an empty table, in the columns' types."""
-    batch = next(iter(source.read(file, columns)), None)
-    schema = pa.schema([(name, pa.null()) for name in columns]) if batch is None else batch.schema
-    return np.zeros(0, np.int64), np.zeros(0, np.int64), schema.empty_table()
