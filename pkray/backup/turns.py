@@ -3,13 +3,12 @@
 import threading
 import uuid
 from collections.abc import Callable
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from pkray.checksums import seal_json
 from pkray.clock import now_millis
+from pkray.closing import Closeable
 from pkray.errors import BackupInUseError, MissingFileError
 from pkray.metadata.named_files import numbered_files
 from pkray.storage.object_store import ObjectStore
@@ -37,7 +36,7 @@ class TurnFile(msgspec.Struct, frozen=True):
     is_over: bool = False
 
 
-class Turn:
+class Turn(Closeable):
     """The right to change a store, until it is left; a thread says that it goes on.
 
     A process that slept for longer than `LOST_MILLIS` finds out by `check` that another one has its
@@ -82,15 +81,8 @@ class Turn:
         if self._store.exists(self._path(self._number + 1)):
             raise self._in_use(self._number + 1)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        value: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """End the turn."""
         self._ended.set()
         self._thread.join(_BEAT_SECONDS)
         over = msgspec.structs.replace(self._file, is_over=True, beat=self._clock())

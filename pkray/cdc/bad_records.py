@@ -1,13 +1,12 @@
 """Records that cannot be read, in a table of their own: their place, the reason and their text."""
 
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
 from pkray.api.catalog import Catalog
 from pkray.cdc.decoder import BadRecord
+from pkray.closing import Closeable
 from pkray.errors import InputError
 from pkray.service.client.writer import TableWriter
 from pkray.table.table import Table
@@ -66,7 +65,7 @@ def rows_of(bad: Sequence[BadRecord]) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=ERRORS)
 
 
-class BadRecords:
+class BadRecords(Closeable):
     """Collects bad records, and writes them in a commit of the load's name.
 
     Args:
@@ -81,14 +80,6 @@ class BadRecords:
         self._held: list[BadRecord] = []
         self._is_written = False
         self.count = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Drop what was not committed."""

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from pkray.cdc.places import as_properties, newest_place
 from pkray.cdc.readings import Handling
 from pkray.cdc.row_changes import ROW_KIND
 from pkray.cdc.upserts import Upsert
+from pkray.closing import Closeable
 from pkray.errors import ChangeSourceError, InputError
 from pkray.extras import require_extra
 from pkray.kafka.topic_identity import TopicAdmin, TopicIdentity
@@ -179,7 +180,7 @@ class TopicSource:
         return {}, TopicIdentity()
 
 
-class _Topic:
+class _Topic(Closeable):
     """One run over a topic's partitions.
 
     Attributes:
@@ -230,10 +231,7 @@ class _Topic:
             self._consumer.close()
             raise
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._consumer.close()
 
     def follow(self, stopped: threading.Event, once: bool) -> None:

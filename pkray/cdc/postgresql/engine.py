@@ -12,11 +12,12 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from pkray.closing import Closeable
 from pkray.errors import ChangeSourceError
 from pkray.extras import require_extra
 
@@ -69,7 +70,7 @@ class Batch:
         return self._released.wait(seconds)
 
 
-class Engine:
+class Engine(Closeable):
     """Runs a connector.
 
     Args:
@@ -95,12 +96,6 @@ class Engine:
         except BaseException:
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def next(self, seconds: float) -> Batch | None:
         """Wait for the next batch, which is to be released; None: nothing came.

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pkray.cdc.postgresql.engine import start_java
 from pkray.cdc.postgresql.server_identity import ServerIdentity, branch_points
+from pkray.closing import Closeable
 from pkray.errors import ChangeSourceError
 from pkray.storage.secrets import Secret
 
@@ -41,7 +41,7 @@ class Server:
         return f"PostgreSQL {self.database!r} at {self.host}:{self.port}"
 
 
-class Session:
+class Session(Closeable):
     """Asks a server, over one connection.
 
     Raises:
@@ -73,12 +73,7 @@ class Session:
         where = f"{self._server.host}:{self._server.port}/{self._server.database}"
         return jpype.JClass("org.postgresql.Driver")().connect(f"jdbc:postgresql://{where}", said)
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: object, trace: TracebackType | None
-    ) -> None:
+    def close(self) -> None:
         with suppress(Exception):  # it may be gone
             self._connection.close()
 
