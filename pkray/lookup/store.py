@@ -19,7 +19,7 @@ from pkray.lookup.source import DataFileSource
 from pkray.lsm.keys.key_prefixes import Bools, KeyPrefixes, KeyRanges, SortedPrefixes, spread
 from pkray.lsm.keys.keys import NormalizedKeys
 from pkray.schema.table_schema import KIND
-from pkray.storage.parquet.row_groups import numbered
+from pkray.storage.parquet.reader import numbered
 
 MANY_KEYS = 8_192
 """From so many keys on a file is read whole where that is cheaper (`ROWS_SCANNED_PER_KEY`)."""

@@ -19,8 +19,7 @@ from pkray.schema.row_schema_adapter import RowSchemaAdapter
 from pkray.schema.table_schema import KIND, TableSchema
 from pkray.storage.object_store import ObjectStore, ahead
 from pkray.storage.parquet import read_batches
-from pkray.storage.parquet.reader import BATCH_BYTES
-from pkray.storage.parquet.row_groups import RowGroupFilter, numbered, row_groups_with
+from pkray.storage.parquet.reader import BATCH_BYTES, RowGroupFilter, numbered, row_groups_with
 from pkray.storage.row_pages import SUFFIX, RowPages
 
 T = TypeVar("T")

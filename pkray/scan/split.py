@@ -26,8 +26,7 @@ from pkray.schema.default_values import with_defaults
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.location import TableLocation
 from pkray.storage.object_store import ObjectStore
-from pkray.storage.parquet.reader import BATCH_BYTES
-from pkray.storage.parquet.row_groups import RowGroupFilter
+from pkray.storage.parquet.reader import BATCH_BYTES, RowGroupFilter
 
 
 @checked_class

@@ -2,7 +2,7 @@
 
 `ParquetWriter` chooses each column's encoding (``encoding``), and writes key columns once though
 files hold them twice (``shared_columns``). `read_batches` reads row groups batch by batch, those
-alone that may hold what is wanted (``row_groups``), without deleted rows.
+alone that may hold what is wanted (``reader``), without deleted rows.
 ``footer``, ``metadata`` and ``thrift`` read and change what stands at a file's end.
 """
 

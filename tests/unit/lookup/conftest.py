@@ -13,7 +13,7 @@ from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.source import SYSTEM_COLUMNS
 from pkray.lookup.store import LookupStore
-from pkray.storage.parquet.row_groups import numbered
+from pkray.storage.parquet.reader import numbered
 from tests.clocks import Clock
 
 NO_STATS = SimpleStats(b"", b"", ())

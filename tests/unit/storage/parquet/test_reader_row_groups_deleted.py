@@ -14,7 +14,7 @@ from pkray.format.deletion_vector import DeletionVector
 from pkray.storage.object_store import ObjectStore
 from pkray.storage.opening import open_store
 from pkray.storage.parquet import read_batches
-from pkray.storage.parquet.row_groups import row_groups_with
+from pkray.storage.parquet.reader import row_groups_with
 
 ROWS, GROUP_ROWS = 100, 16
 GROUPS = -(-ROWS // GROUP_ROWS)
