@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pkray
-from pkray.relational.continuous.queries.query import find_query
 from tests.effort import stride
+from tests.faults.changed_orders import changed_orders, verify_snapshots
 from tests.faults.conftest import Check, Sweep
 
 QUERIES = {
@@ -21,27 +21,13 @@ QUERIES = {
     "not in, expiring": "SELECT /*+ STATE_TTL('a' = '1 h') */ a.k FROM shop.orders a WHERE a.v * 2"
     " NOT IN (SELECT /*+ STATE_TTL('b' = '1 h') */ NULLIF(b.k, 4) FROM shop.orders b)",
 }
-EPOCHS = [({1: 1, 2: 2, 3: 3}, []), ({2: 5, 4: 4}, [1]), ({1: 7, 3: 2}, [4]), ({5: 5, 2: 2}, [1])]
-
-
 WORKERS = {"one worker": (1, 1, 1, 1), "two workers": (2, 2, 2, 2), "rescaled": (1, 3, 2, 1)}
 """How many workers run each epoch."""
 
 
 def changed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
     """Fill the source and run the query up to what it holds, four times; safe to do again."""
-    orders = catalog.create_table(
-        "shop.orders",
-        [("k", "BIGINT"), ("v", "BIGINT")],
-        ["k"],
-        options={"changelog-producer": "lookup"},
-        if_not_exists=True,
-    )
-    for number, (rows, deleted) in enumerate(EPOCHS):
-        with orders.open_writer("orders") as writer:
-            writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-            writer.delete([{"k": key} for key in deleted])
-            writer.commit(number)
+    for number in changed_orders(catalog):
         catalog.sql(f"SET 'query.parallelism' = '{workers[number]}'")
         query = catalog.sql(text).materialize("shop.result", trigger="available_now")
         query.wait_ended()
@@ -167,8 +153,4 @@ def test_a_query_goes_on_from_every_crash_point(
 
 def _check(catalog: pkray.Catalog, expected: Counter[tuple[Any, ...]]) -> None:
     assert content(catalog) == expected
-    result = catalog.load_table("shop.result")
-    query = find_query(catalog, "shop.result")
-    for snapshot in result.system("snapshots").column("snapshot_id").to_pylist():
-        report = query.verify(snapshot)
-        assert report.equal, str(report)
+    verify_snapshots(catalog)

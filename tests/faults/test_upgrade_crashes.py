@@ -10,6 +10,7 @@ import pkray
 from pkray.errors import QueryExistsError, UpgradeError
 from pkray.relational.continuous.feeds.told_snapshots import ToldSnapshots
 from tests.effort import stride
+from tests.faults.changed_orders import changed_orders, verify_snapshots
 from tests.faults.conftest import Check, Sweep
 
 OLDER = (
@@ -23,7 +24,6 @@ NEWER = {
     "shrunk": OLDER.replace("COUNT(*) AS n, ", ""),
     "expiring": OLDER.replace("SELECT", "SELECT /*+ STATE_TTL('orders' = '1 d') */"),
 }
-EPOCHS = [({1: 1, 2: 2, 3: 3}, []), ({2: 5, 4: 4}, [1]), ({1: 7, 3: 2}, [4]), ({5: 5, 2: 2}, [1])]
 
 
 class Job:
@@ -40,19 +40,8 @@ class Job:
         self.goes_back = goes_back
 
     def __call__(self, catalog: pkray.Catalog) -> None:
-        orders = catalog.create_table(
-            "shop.orders",
-            [("k", "BIGINT"), ("v", "BIGINT")],
-            ["k"],
-            options={"changelog-producer": "lookup"},
-            if_not_exists=True,
-        )
         done = [name for name in ("done", "back") if catalog.table_exists(f"shop.{name}")]
-        for number, (rows, deleted) in enumerate(EPOCHS):
-            with orders.open_writer("orders") as writer:
-                writer.upsert([{"k": key, "v": value} for key, value in rows.items()])
-                writer.delete([{"k": key} for key in deleted])
-                writer.commit(number)
+        for number in changed_orders(catalog):
             query = self.follow(catalog)
             if number == 1 and "done" not in done:
                 query.upgrade(self.texts[0])
@@ -144,10 +133,7 @@ def _contents(catalog: pkray.Catalog, job: Job) -> list[Counter[tuple[tuple[str,
 def _check(catalog: pkray.Catalog, expected: Counter[tuple[tuple[str, Any], ...]]) -> None:
     result = catalog.load_table("shop.result")
     assert content(result.to_arrow()) == expected
-    query = catalog.query("shop.result")
-    for snapshot in result.system("snapshots").column("snapshot_id").to_pylist():
-        report = query.verify(snapshot)
-        assert report.equal, str(report)
+    query = verify_snapshots(catalog)
     assert not result.tags.list().num_rows
     readers = catalog.load_table("shop.orders").consumers.list()["consumer_id"].to_pylist()
     assert readers == [f"query-shop.result@{query.status()['incarnation']}"]

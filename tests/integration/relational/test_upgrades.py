@@ -51,46 +51,28 @@ def test_the_text_of_a_query_is_that_of_the_plan_that_runs(catalog, put):
     assert "sql" not in query.status()
 
 
+KEPT = [("kept", "Aggregate")]
+REPLACED = [("warmed up", "Aggregate"), ("dropped", "Aggregate")]
+"""What becomes of the state of an aggregate."""
 EDITS = {
-    "a filter above": (TOTALS + " HAVING COUNT(*) > 1", [("kept", "Aggregate")]),
-    "a filter below": (
-        TOTALS.replace("FROM t", "FROM t WHERE v <> 4"),
-        [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
-    ),
+    "a filter above": (TOTALS + " HAVING COUNT(*) > 1", KEPT),
+    "a filter below": (TOTALS.replace("FROM t", "FROM t WHERE v <> 4"), REPLACED),
     "a column that is computed": (
         TOTALS.replace("AS total", "AS total, SUM(v) * 2 AS twice"),
-        [("kept", "Aggregate")],
+        KEPT,
     ),
-    "another aggregate": (
-        TOTALS.replace("AS total", "AS total, MAX(v) AS most"),
-        [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
-    ),
-    "an aggregate less": (
-        TOTALS.replace("COUNT(*) AS n, ", ""),
-        [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
-    ),
-    "a renamed column": (TOTALS.replace("AS total", "AS amount"), [("kept", "Aggregate")]),
-    "other groups under the same name": (
-        TOTALS.replace("v % 3", "v % 2"),
-        [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
-    ),
+    "another aggregate": (TOTALS.replace("AS total", "AS total, MAX(v) AS most"), REPLACED),
+    "an aggregate less": (TOTALS.replace("COUNT(*) AS n, ", ""), REPLACED),
+    "a renamed column": (TOTALS.replace("AS total", "AS amount"), KEPT),
+    "other groups under the same name": (TOTALS.replace("v % 3", "v % 2"), REPLACED),
     "a join": (
         "SELECT a.side, a.n, a.total, b.v AS w FROM (" + TOTALS + ") a LEFT JOIN u b"
         " ON a.side = b.k",
         [("kept", "Aggregate"), ("warmed up", "Join")],
     ),
-    "another source": (
-        TOTALS.replace("FROM t", "FROM u"),
-        [("warmed up", "Aggregate"), ("dropped", "Aggregate")],
-    ),
-    "a wider type": (
-        TOTALS.replace("SUM(v)", "CAST(SUM(v) AS DECIMAL(30, 0))"),
-        [("kept", "Aggregate")],
-    ),
-    "state that expires": (
-        TOTALS.replace("SELECT", "SELECT /*+ STATE_TTL('t' = '1 d') */"),
-        [("kept", "Aggregate")],
-    ),
+    "another source": (TOTALS.replace("FROM t", "FROM u"), REPLACED),
+    "a wider type": (TOTALS.replace("SUM(v)", "CAST(SUM(v) AS DECIMAL(30, 0))"), KEPT),
+    "state that expires": (TOTALS.replace("SELECT", "SELECT /*+ STATE_TTL('t' = '1 d') */"), KEPT),
 }
 
 
