@@ -13,6 +13,7 @@ from pkray.format.data_file import DataFileMeta, SimpleStats
 from pkray.schema.table_schema import TableSchema
 from pkray.storage.object_store import ObjectStore
 from tests.delegating_store import DelegatingStore
+from tests.lsm_samples import file_of
 
 UNPARTITIONED = bytes(12)
 
@@ -44,21 +45,9 @@ def data_file(
     name: str, level: int = 0, low: int = 0, high: int = 9, rows: int = 5
 ) -> DataFileMeta:
     stats = SimpleStats(key(low), key(high), (0,))
-    return DataFileMeta(
-        file_name=name,
-        file_size=100,
-        row_count=rows,
-        min_key=key(low),
-        max_key=key(high),
-        key_stats=stats,
-        value_stats=stats,
-        min_sequence_number=0,
-        max_sequence_number=rows,
-        schema_id=0,
-        level=level,
-        creation_time=1,
-        file_source=0,
-    )
+    counts = {"row_count": rows, "max_sequence_number": rows}
+    keys = {"min_key": key(low), "max_key": key(high), "key_stats": stats, "value_stats": stats}
+    return file_of(name, level, 100, **counts, **keys, creation_time=1, file_source=0)
 
 
 def message(

@@ -9,14 +9,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pkray.format.data_file import DataFileMeta, SimpleStats
+from pkray.format.data_file import DataFileMeta
 from pkray.lookup.local_file_cache import CopyLimits
 from pkray.lookup.source import SYSTEM_COLUMNS
 from pkray.lookup.store import LookupStore
 from pkray.storage.parquet.reader import numbered
 from tests.clocks import Clock
-
-NO_STATS = SimpleStats(b"", b"", ())
+from tests.lsm_samples import file_of
 
 
 def find(store, files, file, keys, columns):
@@ -43,19 +42,7 @@ class MemoryFiles:
         for i, name_of in enumerate(values.column_names):
             system = system.append_column(values.schema.field(i), values[name_of])
         self.files[name] = system
-        return DataFileMeta(
-            file_name=name,
-            file_size=1,
-            row_count=count,
-            min_key=b"",
-            max_key=b"",
-            key_stats=NO_STATS,
-            value_stats=NO_STATS,
-            min_sequence_number=0,
-            max_sequence_number=count,
-            schema_id=0,
-            level=0,
-        )
+        return file_of(name, level=0, row_count=count, max_sequence_number=count)
 
     def read(self, file: DataFileMeta, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         self.reads += 1

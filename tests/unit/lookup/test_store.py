@@ -35,6 +35,13 @@ def numbers(count, step=2):
     return pa.table({"k": k, "v": pa.array(np.arange(count) * 10)})
 
 
+def diskless(tmp_path, clock):
+    """A store whose folder cannot be made."""
+    (tmp_path / "file").write_text("")
+    limits = CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1)
+    return LookupStore(str(tmp_path / "file" / "lookup"), limits, clock=clock)
+
+
 def test_finds_rows_of_all_types(store, files, every_type):
     file = files.add("a", every_type)
     names = every_type.column_names
@@ -366,12 +373,7 @@ def test_a_full_disk_degrades_and_is_left_alone_for_a_while(
 
 
 def test_a_directory_that_cannot_be_made_degrades(files, tmp_path, clock):
-    (tmp_path / "file").write_text("")
-    store = store_module.LookupStore(
-        str(tmp_path / "file" / "lookup"),
-        CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1),
-        clock=clock,
-    )
+    store = diskless(tmp_path, clock)
     _, rows = find(store, files, files.add("a", numbers(10)), keys(4), ["v"])
     assert rows["v"].to_pylist() == [20]
     assert store.stats().degraded == 1
@@ -487,12 +489,7 @@ def test_most_of_a_file_is_read_from_front_to_back(files, store):
 
 
 def test_without_a_local_disk_the_file_answers(files, tmp_path, clock):
-    (tmp_path / "file").write_text("")
-    store = LookupStore(
-        str(tmp_path / "file" / "lookup"),
-        CopyLimits(max_disk_bytes=None, max_memory_bytes=1, retention_millis=1),
-        clock=clock,
-    )
+    store = diskless(tmp_path, clock)
     file = files.add("f", rows_of(GRID))
     places, rows = store.locate_prefixes(files, file, KEYS, prefixes_of([12, 30]), ["n"])
     expected = [i for i, key in enumerate(sorted(GRID)) if key[0] in (12, 30)]
