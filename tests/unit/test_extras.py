@@ -11,15 +11,6 @@ from pkray.errors import MissingExtraError, PkrayError, UnsupportedError
 from pkray.spark import sessions
 
 
-@pytest.fixture
-def hidden(monkeypatch):
-    """Packages that count as not installed."""
-    names: set[str] = set()
-    found = extras.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in names else found(name))
-    return names
-
-
 def test_a_package_that_is_there_is_no_error():
     extras.require_extra("test", "pytest", "this test")
 

@@ -15,7 +15,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import TracerProvider
 
-from pkray import extras, logs, spans, tracing
+from pkray import logs, spans, tracing
 from pkray.errors import MissingExtraError
 
 
@@ -79,15 +79,6 @@ def test_another_word_turns_nothing_on(form, is_ignored):
     done = run(f"{SPAN}print(spans._is_on)", PKRAY_TRACING=form)
     assert done.stdout.strip() == "False"
     assert ("set it to otlp or off" in done.stderr) == is_ignored
-
-
-@pytest.fixture
-def hidden(monkeypatch):
-    """Packages that count as not installed."""
-    names: set[str] = set()
-    found = extras.find_spec
-    monkeypatch.setattr(extras, "find_spec", lambda name: None if name in names else found(name))
-    return names
 
 
 @pytest.mark.parametrize("package", [tracing._SDK, tracing._EXPORTER])

@@ -2,13 +2,10 @@
 
 import pyarrow as pa
 import pytest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import pkray.spark
-from pkray import tracing
 from pkray.errors import InputError
+from tests.recorded_spans import recorded
 from tests.spark.tables import SCHEMA, content, create, dying_once, rows, spark_rows
 
 
@@ -33,13 +30,8 @@ def test_row_kinds_delete_and_update(spark, catalog):
 
 
 def test_a_batch_is_a_span_with_its_commit_below_it(spark, catalog):
-    exporter, provider = InMemorySpanExporter(), TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
-    tracing.start(provider)
-    try:
+    with recorded() as exporter:
         pkray.spark.ingest(spark.createDataFrame(rows((1, "a", 1.0))), create(catalog))
-    finally:
-        tracing.stop()
     made = {each.name: each for each in exporter.get_finished_spans()}
     batch, commit = made["pkray.spark_batch"], made["pkray.commit"]
     assert commit.parent.span_id == batch.context.span_id

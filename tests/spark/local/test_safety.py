@@ -14,16 +14,7 @@ from pyspark.errors import AnalysisException, NumberFormatException, StreamingQu
 import pkray.spark
 from pkray.errors import ServiceError
 from tests.spark.tables import content, create, file_stream, rows, write_files
-
-
-class Touch:
-    """Unpickling it makes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
+from tests.touching import Touch
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 import base64
 import pickle
-from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError, Py4JNetworkError
@@ -17,18 +16,9 @@ from pkray.errors import (
     ServiceUnavailableError,
 )
 from pkray.spark.failure import ErrorChannel, TaskFailure, typed, worth_another_run
+from tests.touching import Touch
 
 ERRORS = ErrorChannel("5ec7e7")
-
-
-class Touch:
-    """Unpickling it makes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 def mark(data: bytes, secret: str = "") -> str:

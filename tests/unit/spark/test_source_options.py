@@ -2,7 +2,6 @@
 
 import base64
 import pickle
-from pathlib import Path
 
 import pytest
 
@@ -13,18 +12,9 @@ from pkray.spark.changes import ChangeSource
 from pkray.spark.pyspark_pkray import DefaultSource
 from pkray.spark.source import RequestSource, TableSource
 from pkray.spark.source_options import SourceOptions
+from tests.touching import Touch
 
 TABLE = {"path": "somewhere", "table": "db.t"}
-
-
-class Touch:
-    """Unpickling it makes a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self):
-        return Path.touch, (self.path,)
 
 
 @pytest.mark.parametrize("source", [TableSource, RequestSource, ChangeSource])
