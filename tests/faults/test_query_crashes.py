@@ -1,8 +1,9 @@
 """The process that runs a query is killed at each operation on its storage, and it goes on."""
 
 import datetime
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -23,6 +24,13 @@ QUERIES = {
 }
 WORKERS = {"one worker": (1, 1, 1, 1), "two workers": (2, 2, 2, 2), "rescaled": (1, 3, 2, 1)}
 """How many workers run each epoch."""
+
+
+def cases(names: Iterable[str], *quick: tuple[str, str, int]) -> pytest.MarkDecorator:
+    """Some cases at some crash points, and in slow runs all of them at each."""
+    every = itertools.product(names, WORKERS, [1])
+    slow = [pytest.param(*case, marks=pytest.mark.slow) for case in every]
+    return pytest.mark.parametrize(("name", "workers", "every"), [*quick, *slow])
 
 
 def changed(catalog: pkray.Catalog, text: str, workers: Sequence[int]) -> None:
@@ -84,18 +92,7 @@ def late(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in rows.to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("name", "workers", "every"),
-    [
-        ("sessions", "one worker", stride(120)),
-        ("so far", "two workers", stride(220)),
-        *(
-            pytest.param(name, workers, 1, marks=pytest.mark.slow)
-            for name in WINDOWS
-            for workers in WORKERS
-        ),
-    ],
-)
+@cases(WINDOWS, ("sessions", "one worker", stride(120)), ("so far", "two workers", stride(220)))
 def test_windows_go_on_from_every_crash_point(
     name: str, workers: str, every: int, sweep: Sweep
 ) -> None:
@@ -121,18 +118,7 @@ def content(catalog: pkray.Catalog) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in kept.to_pylist())
 
 
-@pytest.mark.parametrize(
-    ("name", "workers", "every"),
-    [
-        ("totals", "one worker", stride(120)),
-        ("totals", "rescaled", stride(120)),
-        *(
-            pytest.param(name, workers, 1, marks=pytest.mark.slow)
-            for name in QUERIES
-            for workers in WORKERS
-        ),
-    ],
-)
+@cases(QUERIES, ("totals", "one worker", stride(120)), ("totals", "rescaled", stride(120)))
 def test_a_query_goes_on_from_every_crash_point(
     name: str, workers: str, every: int, sweep: Sweep
 ) -> None:

@@ -50,14 +50,21 @@ def commit(
         writer.commit(number)
 
 
+def _table(
+    catalog: Any, name: str, columns: str, keys: str, partition: str = "", **options: str
+) -> Any:
+    """Make a table of columns such as ``id INT NOT NULL; name STRING``."""
+    named = {key.replace("_", "-"): value for key, value in options.items()}
+    typed = [tuple(column.split(" ", 1)) for column in columns.split("; ")]
+    return catalog.create_table(
+        f"shop.{name}", typed, keys.split(), partition.split(), options={"bucket": "1"} | named
+    )
+
+
 def _orders(catalog: Any) -> None:
     """Deduplicate with a lookup changelog: deletes, a tag, a branch, a consumer."""
-    orders = catalog.create_table(
-        "shop.orders",
-        [("id", "BIGINT NOT NULL"), ("customer", "STRING"), ("amount", "DECIMAL(9, 2)")],
-        ["id"],
-        options={"bucket": "2", "changelog-producer": "lookup"},
-    )
+    columns = "id BIGINT NOT NULL; customer STRING; amount DECIMAL(9, 2)"
+    orders = _table(catalog, "orders", columns, "id", bucket="2", changelog_producer="lookup")
     names = ["Ada", "Grace", "Edsger", "Barbara", "Donald"]
     first = [{"id": n, "customer": names[n % 5], "amount": Decimal(f"{n}.50")} for n in range(12)]
     commit(orders, "orders", 1, first)
@@ -76,12 +83,8 @@ def _orders(catalog: Any) -> None:
 
 def _people(catalog: Any) -> None:
     """Partial-update, over columns that were added and renamed."""
-    people = catalog.create_table(
-        "shop.people",
-        [("id", "INT NOT NULL"), ("name", "STRING"), ("mail", "STRING")],
-        ["id"],
-        options={"bucket": "1", "merge-engine": "partial-update"},
-    )
+    columns = "id INT NOT NULL; name STRING; mail STRING"
+    people = _table(catalog, "people", columns, "id", merge_engine="partial-update")
     rows = [{"id": n, "name": f"name {n}", "mail": None} for n in range(4)]
     commit(people, "people", 1, rows)
     people.alter.add_column("since", "DATE")
@@ -95,23 +98,13 @@ def _people(catalog: Any) -> None:
 
 def _stock(catalog: Any) -> None:
     """Aggregation with full compactions for its changelog."""
-    stock = catalog.create_table(
-        "shop.stock",
-        [
-            ("item", "STRING NOT NULL"),
-            ("pieces", "BIGINT"),
-            ("dearest", "DOUBLE"),
-            ("notes", "STRING"),
-        ],
-        ["item"],
-        options={
-            "bucket": "1",
-            "merge-engine": "aggregation",
-            "changelog-producer": "full-compaction",
-            "fields.pieces.aggregate-function": "sum",
-            "fields.dearest.aggregate-function": "max",
-            "fields.notes.aggregate-function": "listagg",
-        },
+    functions = {"pieces": "sum", "dearest": "max", "notes": "listagg"}
+    columns = "item STRING NOT NULL; pieces BIGINT; dearest DOUBLE; notes STRING"
+    stock = _table(
+        *(catalog, "stock", columns, "item"),
+        merge_engine="aggregation",
+        changelog_producer="full-compaction",
+        **{f"fields.{name}.aggregate-function": each for name, each in functions.items()},
     )
     for number in range(1, 4):
         rows = [
@@ -125,13 +118,9 @@ def _stock(catalog: Any) -> None:
 
 def _visits(catalog: Any) -> None:
     """Dynamic buckets in partitions."""
-    visits = catalog.create_table(
-        "shop.visits",
-        [("day", "DATE NOT NULL"), ("page", "STRING NOT NULL"), ("count", "INT")],
-        ["day", "page"],
-        ["day"],
-        options={"bucket": "-1", "dynamic-bucket.target-row-num": "5"},
-    )
+    columns = "day DATE NOT NULL; page STRING NOT NULL; count INT"
+    few = {"bucket": "-1", "dynamic-bucket.target-row-num": "5"}
+    visits = _table(catalog, "visits", columns, "day page", "day", **few)
     for number in (1, 2):
         rows = [
             {"day": _day(n % 2), "page": f"page {n}", "count": number}
@@ -142,13 +131,8 @@ def _visits(catalog: Any) -> None:
 
 def _places(catalog: Any) -> None:
     """Keys across partitions: rows move."""
-    places = catalog.create_table(
-        "shop.places",
-        [("id", "INT NOT NULL"), ("town", "STRING NOT NULL"), ("name", "STRING")],
-        ["id"],
-        ["town"],
-        options={"bucket": "-1"},
-    )
+    columns = "id INT NOT NULL; town STRING NOT NULL; name STRING"
+    places = _table(catalog, "places", columns, "id", "town", bucket="-1")
     towns = ["Delft", "Turin", "Zürich"]
     rows = [{"id": n, "town": towns[n % 3], "name": f"name {n}"} for n in range(9)]
     commit(places, "places", 1, rows)
@@ -158,33 +142,18 @@ def _places(catalog: Any) -> None:
 
 def _marks(catalog: Any) -> None:
     """Deletion vectors on a file that stays."""
-    marks = catalog.create_table(
-        "shop.marks",
-        [("k", "INT NOT NULL"), ("v", "STRING")],
-        ["k"],
-        options={"bucket": "1", "deletion-vectors.enabled": "true"},
-    )
+    vectors = {"deletion-vectors.enabled": "true"}
+    marks = _table(catalog, "marks", "k INT NOT NULL; v STRING", "k", **vectors)
     commit(marks, "marks", 1, [{"k": k, "v": f"value {k}"} for k in range(200)])
     commit(marks, "marks", 2, [{"k": k, "v": "marked"} for k in (7, 8)], [{"k": 100}])
 
 
 def _measures(catalog: Any) -> None:
     """A sequence field, and many types."""
-    measures = catalog.create_table(
-        "shop.measures",
-        [
-            ("site", "STRING NOT NULL"),
-            ("at", "TIMESTAMP(6) NOT NULL"),
-            ("version", "INT"),
-            ("values", "ARRAY<DOUBLE>"),
-            ("labels", "MAP<STRING, INT>"),
-            ("raw", "BYTES"),
-            ("good", "BOOLEAN"),
-        ],
-        ["site", "at"],
-        ["site"],
-        options={"bucket": "1", "sequence.field": "version"},
-    )
+    columns = "site STRING NOT NULL; at TIMESTAMP(6) NOT NULL; version INT; values ARRAY<DOUBLE>"
+    columns += "; labels MAP<STRING, INT>; raw BYTES; good BOOLEAN"
+    order = {"sequence.field": "version"}
+    measures = _table(catalog, "measures", columns, "site at", "site", **order)
     for number in (1, 2):
         rows = [
             measure(site, n, 10 - number if n == 0 else number)
@@ -209,12 +178,8 @@ def measure(site: str, n: int, version: int) -> Row:
 
 def _firsts(catalog: Any) -> None:
     """First-row."""
-    firsts = catalog.create_table(
-        "shop.firsts",
-        [("id", "INT NOT NULL"), ("heard", "STRING")],
-        ["id"],
-        options={"bucket": "1", "merge-engine": "first-row", "changelog-producer": "lookup"},
-    )
+    how = {"merge-engine": "first-row", "changelog-producer": "lookup"}
+    firsts = _table(catalog, "firsts", "id INT NOT NULL; heard STRING", "id", **how)
     for number in (1, 2):
         rows = [{"id": n, "heard": f"in commit {number}"} for n in range(number, number + 3)]
         commit(firsts, "firsts", number, rows)
