@@ -279,6 +279,10 @@ class Life:
             raise Wrong(f"{what} failed without a reason: {type(error).__name__}: {error}")
         return False
 
+    def ask(self, job: Job, what: str, act: Callable[[Any], Any], **how: Any) -> bool:
+        """Have a user do something with a query that there is, as `control` says."""
+        return self.control(job, what, lambda catalog: act(catalog.query(job.query)), **how)
+
     def _overtake(self, job: Job) -> None:
         for sleeper in self.sleepers:
             if job in sleeper.jobs:

@@ -267,12 +267,10 @@ class Resume(OfJob):
         return job.exists and not job.is_running
 
     def do(self, life: Life, job: Job) -> None:
-        machine = life.machine_of(job)
-
-        def resume(catalog: pkray.Catalog) -> Any:
-            return catalog.query(job.query).resume(on_failure=life.on_failure(machine))
-
-        done = life.control(job, f"resume {job.query}", resume)
+        on_failure = life.on_failure(life.machine_of(job))
+        done = life.ask(
+            job, f"resume {job.query}", lambda query: query.resume(on_failure=on_failure)
+        )
         job.state = "running" if done else "failed"
 
 
@@ -281,9 +279,7 @@ class Stop(OfJob):
         return job.is_running
 
     def do(self, life: Life, job: Job) -> None:
-        life.control(
-            job, f"stop {job.query}", lambda c: c.query(job.query).stop(), takes_over=False
-        )
+        life.ask(job, f"stop {job.query}", lambda query: query.stop(), takes_over=False)
         job.state = "stopped"
 
 
@@ -296,10 +292,10 @@ class Savepoint(OfJob):
 
     def do(self, life: Life, job: Job) -> None:
         seen = all(life.results[name].seen for name in job.tables)
-        done = life.control(
+        done = life.ask(
             job,
             f"savepoint {self.name} of {job.query}",
-            lambda catalog: catalog.query(job.query).savepoint(self.name),
+            lambda query: query.savepoint(self.name),
             already=(QueryExistsError,),
             refuses=lambda: not job.is_running or not seen,
             takes_over=False,
@@ -321,14 +317,9 @@ class GoBack(OfJob):
         others = any(life.results[name].others_than(job.query) for name in job.tables)
         was_there = life.jobs[SECOND].plan is not None or "" in life.results[RESULT].parts
         refuses = job.savepoints[self.name] != job.plan or others or was_there
-        machine = life.machine_of(job)
-
-        def go_back(catalog: pkray.Catalog) -> Any:
-            query = catalog.query(job.query)
-            return query.resume(savepoint=self.name, on_failure=life.on_failure(machine))
-
+        how = {"savepoint": self.name, "on_failure": life.on_failure(life.machine_of(job))}
         what = f"go back to {self.name} of {job.query}"
-        if life.control(job, what, go_back, refuses=refuses):
+        if life.ask(job, what, lambda query: query.resume(**how), refuses=refuses):
             job.state = "running"
 
 
@@ -337,13 +328,8 @@ class Drop(OfJob):
         return job.exists
 
     def do(self, life: Life, job: Job) -> None:
-        life.control(
-            job,
-            f"drop {job.query}",
-            lambda catalog: catalog.query(job.query).drop(),
-            already=(QueryNotFoundError,),
-            is_excused=False,
-        )
+        how = {"already": (QueryNotFoundError,), "is_excused": False}
+        life.ask(job, f"drop {job.query}", lambda query: query.drop(), **how)
         job.state = "dropped"
         job.excuses = set()
 
@@ -364,13 +350,9 @@ class Upgrade(OfJob):
         if self.plan != before:
             job.older, job.plan = before, self.plan
         asleep = len(life.sleepers)
-        done = life.control(
-            job,
-            f"upgrade {job.query}",
-            lambda catalog: catalog.query(job.query).upgrade(text, timeout=20),
-            refuses=refuses,
-            drives=True,
-        )
+        how = {"refuses": refuses, "drives": True}
+        upgrade = f"upgrade {job.query}"
+        done = life.ask(job, upgrade, lambda query: query.upgrade(text, timeout=20), **how)
         if not done:
             job.plan, job.older = before, older
         elif older is None and _file_of(life, job, UPGRADE) in life.world.files:
@@ -384,13 +366,9 @@ class Accept(OfJob):
         return job.exists and job.older is not None
 
     def do(self, life: Life, job: Job) -> None:
-        life.control(
-            job,
-            f"accept the upgrade of {job.query}",
-            lambda catalog: catalog.query(job.query).accept(),
-            already=(UpgradeError,),
-            takes_over=False,
-        )
+        what = f"accept the upgrade of {job.query}"
+        how = {"already": (UpgradeError,), "takes_over": False}
+        life.ask(job, what, lambda query: query.accept(), **how)
         job.former, job.older = job.older, None
 
 
@@ -404,15 +382,10 @@ class RollBack(OfJob):
         newer = job.plan
         others = any(life.results[name].others_than(job.query) for name in job.tables)
         job.plan, job.older = job.older, newer
-        done = life.control(
-            job,
-            f"roll the upgrade of {job.query} back",
-            lambda catalog: catalog.query(job.query).rollback(timeout=20),
-            already=(UpgradeError,),
-            refuses=not job.is_running or others,
-            drives=True,
-        )
-        if done:
+        what = f"roll the upgrade of {job.query} back"
+        refuses = not job.is_running or others
+        how = {"already": (UpgradeError,), "refuses": refuses, "drives": True}
+        if life.ask(job, what, lambda query: query.rollback(timeout=20), **how):
             job.former, job.older = newer, None
         else:
             job.plan, job.older = newer, job.plan
@@ -426,11 +399,7 @@ class Rescale(OfJob):
         return job.exists and job.state != "asleep"
 
     def do(self, life: Life, job: Job) -> None:
-        life.control(
-            job,
-            f"rescale {job.query}",
-            lambda catalog: catalog.query(job.query).rescale(self.workers),
-        )
+        life.ask(job, f"rescale {job.query}", lambda query: query.rescale(self.workers))
 
 
 class Verify(OfJob):
