@@ -9,14 +9,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import (
-    Family,
-    Resolver,
-    Value,
-    Written,
-    never,
-    wrong_argument,
-)
+from pkray.relational.functions.function import Family, Value, Written, wrong_argument
 from pkray.relational.functions.signatures import boolean, takes, text
 from pkray.relational.plan.expressions import Call, Expression, Literal
 from pkray.schema.types import DataType
@@ -56,11 +49,10 @@ def _assert_true(call: Written) -> Expression:
     return case_of([holds], [untyped_null(), failure], call.dialect)
 
 
-CONDITIONAL.add(
+CONDITIONAL.alias(
     "assert_true(condition [, message]) -> STRING",
     "Stop the query where a condition is not true; NULL elsewhere.",
     _assert_true,
-    never,
 )
 
 
@@ -99,7 +91,7 @@ def _typeof(call: Written) -> Expression:
     return Literal(STRING.with_nullable(False), said)
 
 
-CONDITIONAL.add("typeof(x) -> STRING", "Name the type of a value.", _typeof, never)
+CONDITIONAL.alias("typeof(x) -> STRING", "Name the type of a value.", _typeof)
 
 
 def _element(call: Written) -> Expression:
@@ -115,25 +107,23 @@ def _element(call: Written) -> Expression:
     return case_of([too_many], [failure, element], call.dialect)
 
 
-NESTED.only(Dialect.FLINK).add(
+NESTED.only(Dialect.FLINK).alias(
     "element(ARRAY) -> element",
     "Give the one element of an array; NULL of an empty one, a failure of a longer one.",
     _element,
-    never,
 )
 
 
-def _refused(name: str, remedy: str) -> Resolver:
-    def resolve(call: Written) -> Expression:
-        raise UnsupportedError(f"{name} is not offered: {remedy}", function=name)
+_REMEDIES = {
+    "hash_code": "write hash(x), which is the same everywhere",
+    "multiset": "there is no MULTISET type; write ARRAY[…]",
+}
 
-    return resolve
+
+def _refused(call: Written) -> Expression:
+    name = call.name.upper()
+    raise UnsupportedError(f"{name} is not offered: {_REMEDIES[call.name]}", function=name)
 
 
-for _name, _remedy in (
-    ("hash_code", "write hash(x), which is the same everywhere"),
-    ("multiset", "there is no MULTISET type; write ARRAY[…]"),
-):
-    CONDITIONAL.only(Dialect.FLINK).add(
-        f"{_name}(…)", f"Is refused: {_remedy}.", _refused(_name.upper(), _remedy), never
-    )
+for _name, _remedy in _REMEDIES.items():
+    CONDITIONAL.only(Dialect.FLINK).alias(f"{_name}(…)", f"Is refused: {_remedy}.", _refused)

@@ -23,6 +23,7 @@ from pkray.relational.functions.coercion import (
 )
 from pkray.relational.functions.evaluation.compiled import fold
 from pkray.relational.functions.function import Family, Value, Written
+from pkray.relational.functions.kernels import by_arrow
 from pkray.relational.functions.signatures import anything, boolean, takes, text
 from pkray.relational.functions.text.patterns import by_pattern, like_regex, match_regex, plain_like
 from pkray.relational.functions.values import as_array
@@ -265,24 +266,23 @@ COMPARISON.infallible.add(
 )
 
 
-COMPARISON.infallible.add(
-    "value IS NULL -> BOOLEAN",
-    "Tell whether a value is NULL.",
-    takes(anything, gives=BOOLEAN, nullable=False),
-    lambda call, values, rows: pc.is_null(values[0]),
-    spark=lambda call, arguments: f"({arguments[0]} IS NULL)",
-    synonyms=("isnull",),
-    name="is_null",
-)
-COMPARISON.infallible.add(
-    "value IS NOT NULL -> BOOLEAN",
-    "Tell whether a value is not NULL.",
-    takes(anything, gives=BOOLEAN, nullable=False),
-    lambda call, values, rows: pc.is_valid(values[0]),
-    spark=lambda call, arguments: f"({arguments[0]} IS NOT NULL)",
-    synonyms=("isnotnull",),
-    name="is_not_null",
-)
+def _suffixed(words: str) -> Writing:
+    return lambda call, arguments: f"({arguments[0]} {words})"
+
+
+for _name, _is, _compute in (
+    ("is_null", "is NULL", pc.is_null),
+    ("is_not_null", "is not NULL", pc.is_valid),
+):
+    COMPARISON.infallible.add(
+        f"value {_is.upper()} -> BOOLEAN",
+        f"Tell whether a value {_is}.",
+        takes(anything, gives=BOOLEAN, nullable=False),
+        by_arrow(_compute),
+        spark=_suffixed(_is.upper()),
+        synonyms=(_name.replace("_", ""),),
+        name=_name,
+    )
 
 
 def _resolve_in(call: Written) -> Expression:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function, signatures
-from pkray.relational.functions.function import Family, Value, Written, never, wrong_argument
+from pkray.relational.functions.function import Family, Value, Written, wrong_argument
 from pkray.relational.functions.values import as_array
 from pkray.relational.plan.expressions import Call, Case, Expression, Lambda, Literal
 from pkray.schema.types import STRINGS
@@ -152,7 +152,7 @@ for _name, _usage, _about, _resolver, _synonyms in (
     ("nanvl", "nanvl(number, number) -> DOUBLE", "Give the second number where the first is NaN.",
      _nanvl, ()),
 ):  # fmt: skip
-    CONDITIONAL.add(_usage, _about, _resolver, never, synonyms=_synonyms, name=_name)
+    CONDITIONAL.alias(_usage, _about, _resolver, *_synonyms, name=_name)
 CONDITIONAL.infallible.add(
     "isnan(number) -> BOOLEAN",
     "Tell whether a number is NaN; false for NULL.",

@@ -67,14 +67,10 @@ def _flagged(node: SetOperation, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Give the rows of both inputs with the side that each is from."""
     schema = node.fields.arrow.append(pa.field(LEFT, FLAG)).append(pa.field(RIGHT, FLAG))
     for place, each in enumerate(node.inputs):
-        yield from _side(each, place, schema, engine)
-
-
-def _side(node: Node, place: int, schema: pa.Schema, engine: Engine) -> Iterator[pa.RecordBatch]:
-    for batch in engine.batches(node):
-        flags = [pa.nulls(batch.num_rows, FLAG), pa.nulls(batch.num_rows, FLAG)]
-        flags[place] = pa.repeat(pa.scalar(1, FLAG), batch.num_rows)
-        yield batch_of([*batch.columns, *flags], schema, batch.num_rows)
+        for batch in engine.batches(each):
+            flags = [pa.nulls(batch.num_rows, FLAG), pa.nulls(batch.num_rows, FLAG)]
+            flags[place] = pa.repeat(pa.scalar(1, FLAG), batch.num_rows)
+            yield batch_of([*batch.columns, *flags], schema, batch.num_rows)
 
 
 def _counts() -> dict[str, tuple[AggregateCall, Fold]]:

@@ -1,6 +1,7 @@
 """Order: sorts, the first rows of each partition, the first or last row of a key."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -167,17 +168,13 @@ def numbered(
 @operator(Deduplicate)
 def deduplicate(node: Deduplicate, engine: Engine) -> Iterator[pa.RecordBatch]:
     """Keep one row a key; of equal times the first, or the last where the last is kept."""
-
-    def choose(table: pa.Table) -> np.ndarray:
-        return _singled(table, node)
-
-    rows = engine.batches(node.input)
+    rows, choose = engine.batches(node.input), partial(_singled, node)
     for kept in _reduced(node, rows, node.keys, engine.memory, choose):
         ones = np.ones(kept.num_rows, np.int64)
         yield from _ranked(kept, ones, node.rank_name, node.fields, engine)
 
 
-def _singled(table: pa.Table, node: Deduplicate) -> np.ndarray:
+def _singled(node: Deduplicate, table: pa.Table) -> np.ndarray:
     keys = codes([table[name] for name in node.keys], table.num_rows).of_row
     order = [] if node.order_by is None else ranks(table[node.order_by], SortKey(node.order_by))
     rows = argsort([keys, *order], table.num_rows)

@@ -33,15 +33,10 @@ from pkray.relational.plan.expressions import AggregateCall, Literal
 
 
 def _extreme(call: Written) -> Resolved:
-    call.exactly(1)
-    check_ordered(call.name, call.arguments[0], nested=True)
-    return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
-
-
-def _extreme_by(call: Written) -> Resolved:
-    call.exactly(2)
-    check_ordered(call.name, call.arguments[1], nested=True)
-    return Resolved(call.name, call.arguments, (), call.arguments[0].type.with_nullable(True))
+    """Type min, max, min_by and max_by; the last argument is what is compared."""
+    value, *_ = arguments = call.exactly(2 if call.name.endswith("_by") else 1)
+    check_ordered(call.name, arguments[-1], nested=True)
+    return Resolved(call.name, arguments, (), value.type.with_nullable(True))
 
 
 def first_or_last(name: str) -> Resolver:
@@ -177,8 +172,8 @@ compute("min_by", "max_by", accumulate=_of_best_row)
 compute("first", "last", "first_value", "last_value", accumulate=_place)
 define_aggregate("min(x) -> x", "Gives the least value.", _extreme)
 define_aggregate("max(x) -> x", "Gives the greatest value; NaN is greatest.", _extreme)
-define_aggregate("min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme_by)
-define_aggregate("max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme_by)
+define_aggregate("min_by(x, y) -> x", "Gives x of the row where y is least.", _extreme)
+define_aggregate("max_by(x, y) -> x", "Gives x of the row where y is greatest.", _extreme)
 define_aggregate(
     "first(x [, ignore nulls BOOLEAN]) -> x",
     "Gives the value of the first row; flink's first_value that of the first without NULL.",

@@ -83,11 +83,10 @@ def _json(call: Written) -> Expression:
     return Call(document.type, "json_built", (document,))
 
 
-JSON.only(Dialect.FLINK).add(
+JSON.only(Dialect.FLINK).alias(
     "json(text) -> STRING",
     "Take text as JSON: JSON_OBJECT and JSON_ARRAY put it in as it is.",
     _json,
-    function.never,
 )
 JSON.add_inner(
     "json_document",
@@ -119,17 +118,13 @@ def _json_object(call: Written) -> Expression:
     return _built("{", members, "}")
 
 
-JSON.only(Dialect.FLINK).add(
-    "json_array(value, …) -> STRING",
-    "Write an array of JSON; NULLs are left out.",
-    _json_array,
-    function.never,
+JSON.only(Dialect.FLINK).alias(
+    "json_array(value, …) -> STRING", "Write an array of JSON; NULLs are left out.", _json_array
 )
-JSON.only(Dialect.FLINK).add(
+JSON.only(Dialect.FLINK).alias(
     "json_object(KEY name VALUE value, … [NULL | ABSENT ON NULL]) -> STRING",
     "Write an object of JSON.",
     _json_object,
-    function.never,
 )
 JSON.infallible.add_inner(
     "json_built",

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from pkray.errors import QueryError
-from pkray.relational.functions.function import Written, never
+from pkray.relational.functions.function import Written
 from pkray.relational.functions.json.functions import JSON
 from pkray.relational.functions.signatures import constant_text, text_literal
 from pkray.relational.plan.expressions import Expression
@@ -104,9 +104,8 @@ def _schema_of_json(call: Written) -> Expression:
     return text_literal(type_of_shape(shape_of(value)))
 
 
-JSON.add(
+JSON.alias(
     "schema_of_json(example) -> STRING",
     "Give the schema that JSON such as a constant example has, for from_json.",
     _schema_of_json,
-    never,
 )

@@ -17,7 +17,6 @@ from pkray.relational.functions.function import (
     Resolver,
     Value,
     Written,
-    never,
     resolve,
     wrong_argument,
 )
@@ -181,8 +180,8 @@ def _constant(value: float) -> Resolver:
     return resolve
 
 
-MATHEMATICS.add("pi() -> DOUBLE", "Give π.", _constant(math.pi), never)
-MATHEMATICS.add("e() -> DOUBLE", "Give e.", _constant(math.e), never)
+MATHEMATICS.alias("pi() -> DOUBLE", "Give π.", _constant(math.pi))
+MATHEMATICS.alias("e() -> DOUBLE", "Give e.", _constant(math.e))
 
 
 # The greatest and the least

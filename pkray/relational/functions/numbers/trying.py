@@ -3,7 +3,7 @@
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BIGINT, cast_to
-from pkray.relational.functions.function import Family, Written, never
+from pkray.relational.functions.function import Family, Written
 from pkray.relational.functions.values import zero
 from pkray.relational.plan.expressions import Call, Cast, Expression, Literal
 from pkray.schema.types import INTEGERS, DataType
@@ -43,17 +43,15 @@ def _tries_to_divide(call: Written) -> Expression:
 
 
 for _name, _symbol in (("add", "+"), ("subtract", "-"), ("multiply", "*")):
-    ARITHMETIC.add(
+    ARITHMETIC.alias(
         f"try_{_name}(number, number) -> number",
         f"Compute number {_symbol} number; NULL where it overflows.",
         _tries,
-        never,
     )
 for _name, _symbol, _synonyms in (("divide", "/", ()), ("mod", "%", ("try_remainder",))):
-    ARITHMETIC.add(
+    ARITHMETIC.alias(
         f"try_{_name}(number, number) -> number",
         f"Compute number {_symbol} number; NULL where the divisor is 0.",
         _tries_to_divide,
-        never,
-        synonyms=_synonyms,
+        *_synonyms,
     )

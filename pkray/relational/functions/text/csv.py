@@ -12,14 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function, signatures
 from pkray.relational.functions.coercion import INT, STRING, cast_to
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import (
-    Family,
-    Value,
-    Written,
-    never,
-    typed_call,
-    wrong_argument,
-)
+from pkray.relational.functions.function import Family, Value, Written, typed_call, wrong_argument
 from pkray.relational.functions.json.functions import read_schema
 from pkray.relational.functions.json.schemas import NOTHING, integer_shape, type_of_shape
 from pkray.relational.functions.values import as_array, by_distinct
@@ -164,11 +157,10 @@ def _from_csv(call: Written) -> Expression:
     return case_of([missing], [Literal(row.type.with_nullable(True), None), row], call.dialect)
 
 
-TEXT.add(
+TEXT.alias(
     "from_csv(text, schema [, options MAP]) -> ROW",
     "Read comma-separated values by a schema such as 'a INT, b STRING'; what does not fit is NULL.",
     _from_csv,
-    never,
 )
 
 
@@ -230,7 +222,7 @@ def _to_csv(call: Written) -> Expression:
     return case_of([missing], [Literal(STRING, None), line], call.dialect)
 
 
-TEXT.add("to_csv(ROW [, options MAP]) -> STRING", "Write comma-separated values.", _to_csv, never)
+TEXT.alias("to_csv(ROW [, options MAP]) -> STRING", "Write comma-separated values.", _to_csv)
 
 
 # Schemas
@@ -261,9 +253,8 @@ def _schema_of_csv(call: Written) -> Expression:
     return signatures.text_literal(f"STRUCT<{', '.join(fields)}>")
 
 
-TEXT.add(
+TEXT.alias(
     "schema_of_csv(example [, options MAP]) -> STRING",
     "Give the schema that a constant example of comma-separated values has, for from_csv.",
     _schema_of_csv,
-    never,
 )

@@ -13,7 +13,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.casts.writing import write
 from pkray.relational.functions.coercion import BYTES, INT, STRING, any_nullable, cast_to
-from pkray.relational.functions.function import Family, Value, Written, never
+from pkray.relational.functions.function import Family, Value, Written
 from pkray.relational.functions.numbers import decimals
 from pkray.relational.functions.numbers.bits import digits_text
 from pkray.relational.functions.signatures import (
@@ -326,4 +326,4 @@ for _name, _about, _resolve in (
     ("to_base64", "Write text in base 64.", _to_base64),
     ("from_base64", "Read text that is written in base 64.", _from_base64),
 ):
-    TEXT.only(Dialect.FLINK).add(f"{_name}(text) -> STRING", _about, _resolve, never)
+    TEXT.only(Dialect.FLINK).alias(f"{_name}(text) -> STRING", _about, _resolve)

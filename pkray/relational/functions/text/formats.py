@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pkray.errors import EvaluationError, QueryError, UnsupportedError
 from pkray.relational.dialect import Dialect
 from pkray.relational.functions import coercion, function
-from pkray.relational.functions.function import Family, Value, Written, never, wrong_argument
+from pkray.relational.functions.function import Family, Value, Written, wrong_argument
 from pkray.relational.functions.signatures import text, text_literal
 from pkray.relational.functions.text.java_formats import Specifier, pieces, specifier_of
 from pkray.relational.functions.values import by_distinct
@@ -70,12 +70,11 @@ def _spark_written(call: Call, arguments: Sequence[str]) -> str:
     return f"format_string('{said}', {arguments[0]})"
 
 
-TEXT.add(
+TEXT.alias(
     "format_string(format, x, …) -> STRING",
     "Write values by a format such as 'row %d: %s'.",
     _format_string,
-    never,
-    synonyms=("printf",),
+    "printf",
 )
 TEXT.add_inner(
     "format_value",

@@ -12,7 +12,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Parameter, Resolver, Value, Written, never
+from pkray.relational.functions.function import Family, Parameter, Resolver, Value, Written
 from pkray.relational.functions.signatures import Gives, integer, takes, text, text_literal
 from pkray.relational.functions.text import matches
 from pkray.relational.functions.text.java_patterns import Pattern
@@ -245,11 +245,10 @@ def _regexp_substr(call: Written) -> Expression:
     return function.resolve("nullif", (found, text_literal("")), call.dialect)
 
 
-TEXT.add(
+TEXT.alias(
     "regexp_substr(text, pattern) -> STRING",
     "Give the first match of a regular expression; NULL where there is none, or an empty one.",
     _regexp_substr,
-    never,
 )
 _regex_function(
     "regexp_instr(text, pattern [, group INT]) -> INT",

@@ -15,7 +15,7 @@ from pkray.relational.dialect import Dialect
 from pkray.relational.functions import function
 from pkray.relational.functions.coercion import BOOLEAN, INT, STRING, cast_to, untyped_null
 from pkray.relational.functions.conditional import case_of
-from pkray.relational.functions.function import Family, Value, Written, never, typed_call
+from pkray.relational.functions.function import Family, Value, Written, typed_call
 from pkray.relational.functions.signatures import binary, integer, takes, text
 from pkray.relational.functions.text import slices
 from pkray.relational.functions.text.text_function import mask_of, text_function
@@ -74,11 +74,10 @@ def _instr(call: Written) -> Expression:
     return function.resolve("locate", call.exactly(2)[::-1], call.dialect)
 
 
-TEXT.add(
+TEXT.alias(
     "instr(text, part) -> INT",
     "Give the position (from 1) of a part in text; 0 where it is not there.",
     _instr,
-    never,
 )
 
 
@@ -277,11 +276,10 @@ def _find_in_set(call: Written) -> Expression:
     return cast_to(function.resolve("array_position", (parts, value), call.dialect), INT)
 
 
-TEXT.add(
+TEXT.alias(
     "find_in_set(text, list) -> INT",
     "Give the place (from 1) of text in a list such as 'a,b,c'; 0 where it is not there.",
     _find_in_set,
-    never,
 )
 
 
@@ -293,11 +291,10 @@ def _elt(call: Written) -> Expression:
     return typed_call("elt_item", values, place)
 
 
-TEXT.add(
+TEXT.alias(
     "elt(n INT, text | bytes, …) -> STRING | BYTES",
     "Give the n-th of some texts, or of some BYTES, from 1.",
     _elt,
-    never,
 )
 
 
@@ -320,9 +317,8 @@ def _split_index(call: Written) -> Expression:
     return case_of([missing, empty], [untyped_null(), untyped_null(), found], call.dialect)
 
 
-TEXT.only(Dialect.FLINK).add(
+TEXT.only(Dialect.FLINK).alias(
     "split_index(text, separator, place INT) -> STRING",
     "Give a part of divided text, counted from 0; NULL where there is none.",
     _split_index,
-    never,
 )

@@ -2,17 +2,14 @@
 
 from pkray.errors import QueryError
 from pkray.relational.dialect import Dialect
-from pkray.relational.functions.function import Family, Resolver, Written
+from pkray.relational.functions.function import Family, Written
 from pkray.relational.plan.expressions import Expression
 
 TIME = Family("time")
 
 
-def _made_by_the_binder(name: str) -> Resolver:
-    def resolve(call: Written) -> Expression:
-        raise QueryError(f"{name} gives an INTERVAL: write it in SQL, in an expression of times")
-
-    return resolve
+def _made_by_the_binder(call: Written) -> Expression:
+    raise QueryError(f"{call.name} gives an INTERVAL: write it in SQL, in an expression of times")
 
 
 for _name, _given, _about in (
@@ -21,6 +18,4 @@ for _name, _given, _about in (
     ("make_dt_interval", "days, hours, minutes, seconds", "Make an interval of days and seconds."),
     ("make_ym_interval", "years, months", "Make an interval of months."),
 ):
-    TIME.only(Dialect.SPARK).alias(
-        f"{_name}([{_given}]) -> INTERVAL", _about, _made_by_the_binder(_name)
-    )
+    TIME.only(Dialect.SPARK).alias(f"{_name}([{_given}]) -> INTERVAL", _about, _made_by_the_binder)
