@@ -26,29 +26,6 @@ T = TypeVar("T")
 EPOCH = datetime(1970, 1, 1)
 MARKER = "__debezium_unavailable_value"
 
-TYPES = {
-    "id": "BIGINT NOT NULL",
-    "part": "STRING NOT NULL",
-    "truth": "BOOLEAN",
-    "tiny": "TINYINT",
-    "small": "SMALLINT",
-    "whole": "INT",
-    "big": "BIGINT NOT NULL",
-    "real": "FLOAT",
-    "wide": "DOUBLE",
-    "price": "DECIMAL(10, 2)",
-    "exact": "DECIMAL(38, 10)",
-    "code": "CHAR(3)",
-    "name": "STRING",
-    "raw": "BYTES",
-    "day": "DATE",
-    "clock": "TIME(3)",
-    "millis": "TIMESTAMP(3)",
-    "micros": "TIMESTAMP(6)",
-    "zoned": "TIMESTAMP_LTZ(6)",
-    "numbers": "ARRAY<INT>",
-    "pair": "ROW<a INT, b STRING>",
-}
 KEYS = ("id", "part")
 
 EVOLUTIONS = ("added", "renamed", "widened", "dropped")
@@ -69,26 +46,38 @@ def _decimals(digits: int, scale: int) -> st.SearchStrategy[Decimal]:
 
 
 _millis = _moments.map(lambda at: at.replace(microsecond=at.microsecond // 1000 * 1000))
-VALUES: dict[str, st.SearchStrategy[Any]] = {
-    "truth": st.booleans(),
-    "tiny": st.integers(-128, 127),
-    "small": st.integers(-(2**15), 2**15 - 1),
-    "whole": st.integers(-(2**31), 2**31 - 1),
-    "big": st.integers(-(2**63), 2**63 - 1),
-    "real": _floats,
-    "wide": st.floats(allow_nan=False),
-    "price": _decimals(10, 2),
-    "exact": _decimals(38, 10),
-    "code": st.text('abc é"\\', max_size=3),
-    "name": _texts,
-    "raw": st.binary(max_size=6),
-    "day": st.dates(date(1900, 1, 1), date(2200, 1, 1)),
-    "clock": st.integers(0, 86_399_999).map(lambda n: (EPOCH + timedelta(milliseconds=n)).time()),
-    "millis": _millis,
-    "micros": _moments,
-    "zoned": _moments.map(lambda at: at.replace(tzinfo=UTC)),
-    "numbers": st.lists(st.integers(-9, 9) | st.none(), max_size=3),
-    "pair": st.fixed_dictionaries({"a": st.integers(-9, 9) | st.none(), "b": _texts | st.none()}),
+_COLUMNS: dict[str, tuple[str, st.SearchStrategy[Any]]] = {
+    "truth": ("BOOLEAN", st.booleans()),
+    "tiny": ("TINYINT", st.integers(-128, 127)),
+    "small": ("SMALLINT", st.integers(-(2**15), 2**15 - 1)),
+    "whole": ("INT", st.integers(-(2**31), 2**31 - 1)),
+    "big": ("BIGINT NOT NULL", st.integers(-(2**63), 2**63 - 1)),
+    "real": ("FLOAT", _floats),
+    "wide": ("DOUBLE", st.floats(allow_nan=False)),
+    "price": ("DECIMAL(10, 2)", _decimals(10, 2)),
+    "exact": ("DECIMAL(38, 10)", _decimals(38, 10)),
+    "code": ("CHAR(3)", st.text('abc é"\\', max_size=3)),
+    "name": ("STRING", _texts),
+    "raw": ("BYTES", st.binary(max_size=6)),
+    "day": ("DATE", st.dates(date(1900, 1, 1), date(2200, 1, 1))),
+    "clock": (
+        "TIME(3)",
+        st.integers(0, 86_399_999).map(lambda n: (EPOCH + timedelta(milliseconds=n)).time()),
+    ),
+    "millis": ("TIMESTAMP(3)", _millis),
+    "micros": ("TIMESTAMP(6)", _moments),
+    "zoned": ("TIMESTAMP_LTZ(6)", _moments.map(lambda at: at.replace(tzinfo=UTC))),
+    "numbers": ("ARRAY<INT>", st.lists(st.integers(-9, 9) | st.none(), max_size=3)),
+    "pair": (
+        "ROW<a INT, b STRING>",
+        st.fixed_dictionaries({"a": st.integers(-9, 9) | st.none(), "b": _texts | st.none()}),
+    ),
+}
+VALUES = {name: values for name, (_, values) in _COLUMNS.items()}
+TYPES = {
+    "id": "BIGINT NOT NULL",
+    "part": "STRING NOT NULL",
+    **{name: kind for name, (kind, _) in _COLUMNS.items()},
 }
 
 
