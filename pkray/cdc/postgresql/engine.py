@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -24,6 +25,8 @@ from pkray.extras import require_extra
 _LOGGING = Path(__file__).with_name("log4j2.properties")
 _MEMORY = "-Xmx1g"
 """Bounds Java: a connector's queue holds its events, and at most so much of them."""
+_SIGNALS = "-Xrs"
+"""Leaves SIGINT and SIGTERM to this process: Java would end below Python, which then crashes."""
 _TICK = 0.5
 """Seconds after which a thread that waits looks whether the engine was closed."""
 _PATIENCE = 60.0
@@ -37,12 +40,14 @@ class Batch:
         topics: the connector's prefix and the table's name of each event.
         values: JSON of each event; the text null for a tombstone.
         place: JSON, of the connector's place after the last one.
+        is_whole: whether no transaction goes on behind the last one.
     """
 
-    def __init__(self, topics: pa.Array, values: pa.Array, place: str) -> None:
+    def __init__(self, topics: pa.Array, values: pa.Array, place: str, is_whole: bool) -> None:
         self.topics = topics
         self.values = values
         self.place = place
+        self.is_whole = is_whole
         self.is_done = False
         self._released = threading.Event()
 
@@ -87,6 +92,8 @@ class Engine(Closeable):
         self._batches: queue.Queue[Batch | str] = queue.Queue(1)
         self._closed = threading.Event()
         self._ended = False
+        self._transactions = f"{properties['topic.prefix']}.transaction"
+        self._is_in_transaction = False
         try:
             start_java()
             self._engine = self._built(place)
@@ -159,10 +166,38 @@ class Engine(Closeable):
         stream.close()
 
     def take(self, records: Any, committer: Any) -> None:
-        """Take what Java brings, and wait until it is released."""
-        last = records[len(records) - 1]
-        place = _mapper().writeValueAsString(last.sourceRecord().sourceOffset())
-        batch = Batch(_lines(records, self._topic), _lines(records, self._value), str(place))
+        """Take what Java brings, and wait until it is released.
+
+        What belongs to a transaction that goes on is a batch of its own: rows of one statement can
+        have one place in the log, and behind it all of them are taken for done.
+        """
+        topics, values = _lines(records, self._topic), _lines(records, self._value)
+        count = len(values)
+        cut = self._cut(topics, values)
+        self._is_in_transaction = cut < count
+        for start, stop in ((0, cut), (cut, count)):
+            if start == stop:
+                continue
+            last, size = records[stop - 1], stop - start
+            place = str(_mapper().writeValueAsString(last.sourceRecord().sourceOffset()))
+            batch = Batch(topics.slice(start, size), values.slice(start, size), place, stop == cut)
+            if not self._hand_over(batch):
+                return
+            if batch.is_done:
+                committer.markProcessed(last)
+                committer.markBatchFinished()
+
+    def _cut(self, topics: pa.Array, values: pa.Array) -> int:
+        """Count the events before a transaction that goes on behind the last one."""
+        told = np.flatnonzero(pc.equal(topics, self._transactions))
+        if not len(told):
+            return 0 if self._is_in_transaction else len(values)
+        event = json.loads(values[told[-1]].as_py())
+        begins = event.get("payload", event)["status"] == "BEGIN"
+        return int(told[-1]) if begins else len(values)
+
+    def _hand_over(self, batch: Batch) -> bool:
+        """Wait until a batch is taken and released; False: the engine was closed before."""
         while not self._closed.is_set():
             try:
                 self._batches.put(batch, timeout=_TICK)
@@ -171,10 +206,8 @@ class Engine(Closeable):
                 continue
         while not batch.wait(_TICK):
             if self._closed.is_set():
-                return
-        if batch.is_done:
-            committer.markProcessed(last)
-            committer.markBatchFinished()
+                return False
+        return True
 
     def end(self, message: str) -> None:
         """Take how the connector ended."""
@@ -201,7 +234,7 @@ def start_java() -> None:
         return
     quiet = f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}"
     try:
-        ensure_jvm_started(jvm_opts=[quiet, _MEMORY])
+        ensure_jvm_started(jvm_opts=[quiet, _MEMORY, _SIGNALS])
     except Exception as error:
         raise ChangeSourceError(
             f"Java, which Debezium needs, does not start: {error}; install 17 or a newer one, and "

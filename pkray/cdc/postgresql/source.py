@@ -122,7 +122,8 @@ class PostgresSource:
     """Brings the changes of a table in a PostgreSQL.
 
     Each commit has the place in the source's log, so that rows and place move together: what is
-    killed goes on behind what it committed last. The first rows come in one commit.
+    killed goes on behind what it committed last. The first rows come in one commit, and so does
+    each transaction of the source, perhaps with others.
 
     Attributes:
         rows: changes that the last run wrote.
@@ -165,9 +166,12 @@ class PostgresSource:
         self.rows = self.bad = 0
         with Session(self.server, self.slot) as session:
             identity = session.identity()
-            place = self._place(session, identity)
-            with Engine(self._settings(), place) as engine:
-                _Run(self, session, engine, once, identity, place).go(self._stopped)
+            begins = True
+            while begins:
+                place = self._place(session, identity)
+                with Engine(self._settings(), place) as engine:
+                    run = _Run(self, session, engine, once, identity, place)
+                    begins = run.go(self._stopped)
         return self.rows
 
     def _settings(self) -> dict[str, str]:
@@ -194,6 +198,7 @@ class PostgresSource:
             "heartbeat.interval.ms": str(max(1, int(min(self.heartbeat, 10.0) * 1000))),
             # Text says all of a value; a schema says the types of new columns, and costs more.
             "lsn.flush.mode": "connector",  # no place is confirmed before its commit
+            "provide.transaction.metadata": "true",  # tells where a place may be committed
             "converter.schemas.enable": "true" if adds else "false",
             "decimal.handling.mode": "precise" if adds else "string",
             "time.precision.mode": "adaptive" if adds else "isostring",
@@ -328,9 +333,12 @@ class _Run:
         self._bad = BadRecords(self._load.errors, self._load.commit_user, None)
         self._decoder = self._load.decoder(lambda bad: self._bad.add(_located(bad)))
         self._committed = self._asked = self._heard = time.monotonic()
-        self._is_in_snapshot = False
+        self._is_in_snapshot = self._is_marked = self._has_rows = False
+        self._counts = source.rows, source.bad  # of what is committed
+        self._before_bad = source.bad
 
-    def go(self, stopped: threading.Event) -> None:
+    def go(self, stopped: threading.Event) -> bool:
+        """Bring what comes; True: begin again at the place that the table has reached."""
         writer = self._load.writer()
         try:
             while not stopped.is_set():
@@ -340,9 +348,17 @@ class _Run:
                     self._ask()
                     continue
                 self._heard = time.monotonic()
-                writer, is_caught_up = self._take(batch, writer)
-                if is_caught_up:
-                    return
+                rows = self._rows(batch)
+                if self._decoder.target.columns.keys() - self._load.table.schema.names:
+                    writer.close()
+                    self._load.grow(self._decoder.target)
+                    if self._has_rows:  # a transaction's, of which the writer had the first part
+                        self._source.rows, self._source.bad = self._counts
+                        return True
+                    writer = self._load.writer()
+                if self._take(batch, rows, writer):
+                    break
+            return False
         finally:
             writer.close()
             self._bad.close()
@@ -362,28 +378,31 @@ class _Run:
             )
         self._session.mark(self._mark)
 
-    def _take(self, batch: Batch, writer: TableWriter) -> tuple[TableWriter, bool]:
-        """Write a batch; commit it with its place unless more of the snapshot follows."""
-        rows = self._rows(batch)
-        if self._decoder.target.columns.keys() - self._load.table.schema.names:
-            writer.close()  # it has nothing: what was before is committed
-            self._load.grow(self._decoder.target)
-            writer = self._load.writer()
+    def _take(self, batch: Batch, rows: pa.Table | None, writer: TableWriter) -> bool:
+        """Write a batch; commit what there is with its place, unless more of the snapshot or of a
+        transaction follows.
+
+        Returns:
+            Whether the table is as the source was when this began, if that is waited for.
+        """
         if rows is not None and rows.num_rows:
             writer.write(rows, ROW_KIND)
             self._source.rows += rows.num_rows
+            self._has_rows = True
         self._bad.write()
-        has_bad, self._source.bad = self._bad.count > self._source.bad, self._bad.count
+        bad = self._before_bad + self._bad.count
+        self._has_rows |= bad > self._source.bad
+        self._source.bad = bad
         self._is_in_snapshot = batch.is_of_snapshot
-        is_caught_up = self._mark is not None and self._has_mark(batch)
+        self._is_marked |= self._mark is not None and self._has_mark(batch)
         is_due = time.monotonic() - self._committed >= self._source.heartbeat
-        is_ready = bool(rows is not None and rows.num_rows) or has_bad or is_caught_up or is_due
-        if is_ready and not self._is_in_snapshot:
+        is_ready = self._has_rows or self._is_marked or is_due
+        is_done = is_ready and batch.is_whole and not self._is_in_snapshot
+        if is_done:
             self._commit(writer, batch.place)
-            batch.release(is_done=True)
-        else:
-            batch.release(is_done=False)
-        return writer, is_caught_up
+            self._has_rows, self._counts = False, (self._source.rows, self._source.bad)
+        batch.release(is_done=is_done)
+        return is_done and self._is_marked
 
     def _commit(self, writer: TableWriter, place: str) -> None:
         """Commit rows with their place, unless the connector found another log meanwhile.

@@ -1,6 +1,5 @@
 """The commands ``pkray cdc …``: databases whose changes come to tables."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ from pkray.cdc.postgresql.source import postgres as postgres_source
 from pkray.cli import output
 from pkray.cli.arguments import ErrorsTable, Json, Metadata, TableName
 from pkray.cli.commands.rows import errors_table, metadata_of
+from pkray.cli.ending import until_ended
 from pkray.cli.warehouse import on_service
 
 cdc_app = typer.Typer(
@@ -61,7 +61,7 @@ def postgres(
         new_columns="add" if merge_schema else "refuse",
         errors=errors_table(catalog, table, errors),
     )
-    with suppress(KeyboardInterrupt), output.waiting(f"following {source}"):  # the usual end
+    with until_ended(), output.waiting(f"following {source}"):
         found.run(once=once)
     bad = {} if errors is None else {"bad": found.bad}
     output.record({"rows": found.rows, **bad}, as_json)

@@ -1,20 +1,20 @@
 """The command ``pkray demo``: a stream, queries and the console, to look at."""
 
 import random
-import signal
 import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 
 from pkray.api.catalog import Catalog, connect
+from pkray.cli.ending import until_ended
 from pkray.clock import now_millis
 from pkray.extras import wing
 
@@ -63,7 +63,6 @@ def demo(
 ) -> None:
     """Show a small stream, three queries and the console, until Ctrl-C."""
     serve = wing("serving").serve
-    signal.signal(signal.SIGTERM, _interrupt)
 
     def opened(address: str, end: Callable[[], None]) -> None:
         if seconds is not None:
@@ -73,15 +72,11 @@ def demo(
         if browser:
             webbrowser.open(address)
 
-    with suppress(KeyboardInterrupt), ExitStack() as kept:
+    with until_ended(), ExitStack() as kept:
         place = folder or kept.enter_context(tempfile.TemporaryDirectory(prefix="pkray-demo-"))
         catalog = kept.enter_context(connect(place))
         kept.enter_context(played(catalog))
         serve(catalog, port=port, allow_changes=True, opened=opened)
-
-
-def _interrupt(*_: object) -> NoReturn:
-    raise KeyboardInterrupt
 
 
 @contextmanager

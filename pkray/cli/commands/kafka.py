@@ -1,6 +1,5 @@
 """The commands ``pkray kafka …``: topics into tables, and tables into topics."""
 
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ from pkray.api.catalog import Catalog
 from pkray.cli import output
 from pkray.cli.arguments import AvroSchema, ErrorsTable, Json, Metadata, TableName, time
 from pkray.cli.commands.rows import avro_schema_files, errors_table, metadata_of
+from pkray.cli.ending import until_ended
 from pkray.cli.warehouse import on_service
 from pkray.kafka.topic_sink import write as topic_sink
 from pkray.kafka.topic_source import read as topic_source
@@ -69,7 +69,7 @@ def read(
         new_columns="add" if merge_schema else "refuse",
         errors=errors_table(catalog, table, errors),
     )
-    with suppress(KeyboardInterrupt), output.waiting(f"reading {topic}"):  # the usual end
+    with until_ended(), output.waiting(f"reading {topic}"):
         found.run(once=once)
     bad = {} if errors is None else {"bad": found.bad}
     output.record({"rows": found.rows, **bad}, as_json)
@@ -134,7 +134,7 @@ def write(
         consumer_id=consumer,
         name=name,
     )
-    with suppress(KeyboardInterrupt), output.waiting(f"writing {topic}"):  # the usual end
+    with until_ended(), output.waiting(f"writing {topic}"):
         found.run(once=once)
     output.record({"rows": found.rows}, as_json)
 

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -27,7 +26,9 @@ from pkray.errors import (
 from pkray.service.client.writer import TableWriter
 from tests.integration.cdc import followed
 from tests.integration.cdc.postgres_server import PASSWORD, PostgresServer
+from tests.integration.cdc.test_postgres_histories import follow_killed
 from tests.integration.cdc.test_upserts import run
+from tests.waiting import wait_until
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(600)]
 
@@ -136,6 +137,32 @@ def test_a_life(server, people, catalog, caplog):
         follow(people, server).run(once=True)
 
 
+def test_rows_that_have_one_place_in_the_log_come_together(server, people):
+    """Whoever is killed among them would go on behind the last one."""
+    insert(server, 1, 3)
+    follow(people, server).run(once=True)
+    server.sql("COPY people (id, name) FROM PROGRAM 'seq -f %g,n 200 260' (FORMAT csv)")
+    server.sql("UPDATE people SET id = id + 1000, note = name WHERE id > 1")
+    follow_killed(people, server, commits=1)
+    assert len(content(people)) in (3, 64)
+    follow_killed(people, server, commits=1)
+    follow(people, server, properties=SMALL).run(once=True)
+    assert content(people) == source(server)
+
+
+def test_a_column_that_comes_in_a_transaction_is_added(server, people, catalog):
+    insert(server, 1, 3)
+    follow(people, server, new_columns="add").run(once=True)
+    server.sql(
+        "BEGIN; UPDATE people SET price = price + 1; INSERT INTO people SELECT g, 'n' FROM "
+        "generate_series(10, 20) g; ALTER TABLE people ADD COLUMN born int; UPDATE people SET "
+        "born = id WHERE id > 2; DELETE FROM people WHERE id = 20; COMMIT"
+    )
+    follower = follow(people, server, new_columns="add", properties=SMALL)
+    assert follower.run(once=True) == 3 + 11 + 12 + 1
+    assert content(catalog.load_table("db.people")) == source(server)
+
+
 def test_a_slot_that_has_forgotten_changes_is_told(server, people):
     """It was made anew, its changes were given to another, or the table was taken back."""
     insert(server, 1, 3)
@@ -233,13 +260,6 @@ def failure_of(follower: pkray.cdc.PostgresSource) -> Exception:
     return failed.value
 
 
-def wait_until(is_so) -> None:
-    end = time.monotonic() + 120
-    while not is_so():
-        assert time.monotonic() < end
-        time.sleep(0.2)
-
-
 def test_arguments_and_answers_are_named_without_the_password(server, people, catalog, tmp_path):
     with pytest.raises(ChangeSourceError) as refused:
         follow(people, server, password="wrong-" + PASSWORD).run(once=True)
@@ -273,6 +293,33 @@ def test_the_command_line_follows_and_adds_columns(capsys, catalog, server, peop
     people = catalog.load_table("db.people")
     assert people.to_arrow().sort_by("id").column("born").to_pylist() == [None, 1912, None]
     assert str(people.arrow_schema.field("born").type) == "int32"
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+)
+def test_the_command_line_ends_cleanly_when_it_is_told(server, people, tmp_path, number):
+    """Java would end the process by itself, and Python crash in it."""
+    insert(server, 1, 20)
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    warehouse = people.location.url.removesuffix("/db.db/people").removeprefix("file://")
+    words = (
+        f"-m pkray cdc postgres db.people --source public.people --host 127.0.0.1 --port "
+        f"{server.port} --database postgres --user pk --password-file {password} --json "
+        f"-w {warehouse}"
+    )
+    process = subprocess.Popen(
+        [sys.executable, *words.split()], cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    wait_until(lambda: people.latest_snapshot() is not None)
+    process.send_signal(number)
+    said, _ = process.communicate(timeout=120)
+    assert (process.returncode, json.loads(said)) == (0, {"rows": 20})
+    assert list(tmp_path.glob("hs_err*")) == []
+    change(server, random.Random(5))
+    follow(people, server).run(once=True)
+    assert content(people) == source(server)
 
 
 def killed(server: PostgresServer, people: pkray.Table, point: str, number: int) -> None:
