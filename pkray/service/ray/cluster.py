@@ -222,7 +222,7 @@ def _provide_java() -> None:
 
 
 _PATIENCE_SECONDS = 60.0
-"""How long another process may take to start a cluster before this one starts its own."""
+"""Bounds how long another process may start a cluster before this one starts its own."""
 _LOOK_SECONDS = 0.1
 """Between two looks whether the other process has finished."""
 _MOST_BYTES = 4096

@@ -142,7 +142,7 @@ class ReachedPool(Protocol):
 
     keeper: KeeperClient
     doubts: Counter[int]
-    """How often each worker has not answered: what else is thought to be there may be elsewhere."""
+    """Count how often each worker does not answer: what is thought to be there may be elsewhere."""
 
     def worker(self, number: int) -> Any:
         """Find a worker's actor.

@@ -19,7 +19,7 @@ from pkray.storage.object_store import ObjectStore
 from pkray.storage.parquet.metadata import checked, explained, read_footer
 
 UNFIT = (pa.ArrowInvalid, pa.ArrowTypeError, NotImplementedError)
-"""What a condition raises that does not fit the file's types."""
+"""Are raised by a condition that does not fit the file's types."""
 
 
 @dataclass
